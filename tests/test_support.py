@@ -29,7 +29,7 @@ def test_the_page_is_made_from_the_results():
     assert (DOCS / "support.md").read_text(encoding="utf-8") == page(RESULTS)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "name", ["langevin", "langevin+blur+noise+mean", "langevin+scatter", "langevin+noise*2"]

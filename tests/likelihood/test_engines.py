@@ -24,6 +24,11 @@ ENGINES = ("moments", "kalman", "dense")
 RTOL = 1e-9
 
 
+# Compiled as one program each: call by call, JAX would compile every operation.
+autocovariance = eqx.filter_jit(lambda model, lags, tau: model.increment_autocovariance(lags, tau))
+spread_of = eqx.filter_jit(lambda model, t: model.mean_square_displacement(t))
+
+
 def rtol(x):
     return RTOL if x >= 1e-5 else 1e-14 / x
 
@@ -92,6 +97,7 @@ def test_runs_of_different_lengths_are_independent(model, data):
         assert_allclose(found, expected, rtol=RTOL, atol=1e-8)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n_steps", [50, 100, 1000])
 @pytest.mark.parametrize("x", [1e-3, 1.0, 30.0])
 def test_windows_of_32_steps_lose_nothing_of_long_runs(n_steps, x):
@@ -102,10 +108,16 @@ def test_windows_of_32_steps_lose_nothing_of_long_runs(n_steps, x):
     assert_allclose(model.log_likelihood(data, engine="kalman"), exact, rtol=1e-11)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("x", [1e-2, 1.0])
-def test_one_trajectory_of_100_000_steps_is_judged_exactly(x):
-    dx = draw((1, 100_000, 1), x)
+# The filter of reference is a loop in Python: the longest runs for the slow tests.
+@pytest.mark.parametrize(
+    ("x", "n_steps"),
+    [
+        (1.0, 20_000),
+        *(pytest.param(x, 100_000, marks=pytest.mark.slow) for x in (1e-2, 1.0)),
+    ],
+)
+def test_one_trajectory_of_many_steps_is_judged_exactly(x, n_steps):
+    dx = draw((1, n_steps, 1), x)
     data, model = Displacements.from_array(dx, 0.7), Langevin(gamma=1.1 * x / 0.7, k=1.0)
     exact = reference.kalman_log_likelihood(dx, 0.7, 1.1 * x / 0.7, 1.0)
     assert_allclose(model.log_likelihood(data, engine="moments"), exact, rtol=1e-11)
@@ -114,7 +126,7 @@ def test_one_trajectory_of_100_000_steps_is_judged_exactly(x):
 
 def test_single_displacement_is_one_normal_density():
     data, model = Displacements.from_array([[[0.4]]], 0.7), Langevin(gamma=1.1, k=1.3)
-    variance = float(model.mean_square_displacement(jnp.asarray(0.7)))
+    variance = float(spread_of(model, jnp.asarray(0.7)))
     expected = -0.5 * np.log(2 * np.pi * variance) - 0.5 * 0.4**2 / variance
     for engine in ENGINES:
         assert_allclose(model.log_likelihood(data, engine=engine), expected, rtol=1e-13)
@@ -178,13 +190,14 @@ def test_split_at_a_gap_is_the_sum_over_the_pieces(engine):
     assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["auto", "kalman", "dense"])
 @pytest.mark.parametrize("model", [Brownian(kappa=1.3), Langevin(gamma=1.1, k=1.3)])
 def test_kept_gap_is_the_density_of_the_sum_of_the_steps_it_spans(engine, model):
     x = gappy()
     # Steps without the gap have covariance S; those with it are sums B of them: B S Bᵀ.
     lags = jnp.arange(8.0)
-    full = np.asarray(model.increment_autocovariance(lags, jnp.asarray(0.7)))
+    full = np.asarray(autocovariance(model, lags, jnp.asarray(0.7)))
     cov = full[np.abs(np.subtract.outer(np.arange(8), np.arange(8)))]
     joined = np.delete(np.eye(8), 4, axis=0)
     joined[3, 4] = 1.0

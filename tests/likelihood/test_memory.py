@@ -119,7 +119,7 @@ def test_windows_of_the_toeplitz_engine_tell_what_they_leave_out(monkeypatch):
     model = MODELS["fractional"]
     priors = {"hurst": Uniform(0.0, 1.0), "kappa": Exponential(1.0), "reference": Fixed(1.0)}
     hypothesis = Hypothesis(model, **priors)
-    data = noisy(200)
+    data = noisy(100)
     whole = evidence(hypothesis, data)
     monkeypatch.setattr(engines, "_MAX_LAGS", 16)
     windows = evidence(hypothesis, replace(data))

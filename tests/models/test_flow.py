@@ -150,6 +150,7 @@ def test_density_is_that_of_all_kicks_together(base, option, nu, few, monkeypatc
     assert_allclose(found, expected(base, data, nu, divergence), rtol=1e-8)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("period", [None, (9.0, 8.0)])
 @pytest.mark.parametrize(
     ("base", "option", "nu"),
@@ -183,6 +184,7 @@ def test_many_parameter_values_on_a_gpu_keep_their_order(monkeypatch):
     assert_allclose(density.terms(theta)[0], known, rtol=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("option", ["flow", "eddies"])
 @pytest.mark.parametrize("base", ["brownian", "langevin"])
 @pytest.mark.parametrize("begins", [None, [0, 0, 0, 3, 2]])
@@ -346,6 +348,7 @@ def test_eddies_outside_the_plane_are_refused():
         log_likelihood("brownian+eddies", data)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("period", [(9.0, 8.0), (8.0, None)])
 @pytest.mark.parametrize("option", ["flow", "eddies"])
 @pytest.mark.parametrize("base", ["brownian", "langevin"])
@@ -392,8 +395,10 @@ def test_a_length_too_long_for_the_period_has_no_density_and_is_named(few, monke
     assert np.isfinite(log_likelihood("brownian+flow", data, VALUES | {"length": 0.05}))
     long = VALUES | {"length": 1.0, "own_share": 0.05}
     assert log_likelihood("brownian+flow", data, long) == -np.inf
-    record = db.evidence(hypothesis("brownian+flow"), data, method="laplace")
-    assert any("too long for a domain of period 1," in text for text in record.warnings)
+    if few:
+        # The evidence does not see which of the kernels it was.
+        record = db.evidence(hypothesis("brownian+flow"), data, method="laplace")
+        assert any("too long for a domain of period 1," in text for text in record.warnings)
 
 
 def on_earth(lat, side, n=5, steps=4, frame="auto"):

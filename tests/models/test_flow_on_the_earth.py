@@ -1,5 +1,6 @@
 """Flows and tensors that all drifters share, from longitudes and latitudes."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -27,8 +28,12 @@ def cut(lonlat, frame="auto"):
     )
 
 
+# Compiled as one program: call by call, JAX would compile every operation.
+derived_of = eqx.filter_jit(lambda model, ready: model.derived(ready))
+
+
 def derived(model, data):
-    return {k: float(v) for k, v in model.derived(prepare(data, model.needs())).items()}
+    return {k: float(v) for k, v in derived_of(model, prepare(data, model.needs())).items()}
 
 
 @pytest.mark.parametrize(

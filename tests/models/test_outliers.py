@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -27,6 +28,10 @@ def displacements(n_runs=3, n_steps=40, n_dim=2, *, irregular=True, sd=None, see
     return db.displacements(tracks, None if irregular else 1.0)
 
 
+# Compiled as one program: call by call, JAX would compile every operation.
+transition_of = eqx.filter_jit(lambda model, interval: model.transition(interval))
+
+
 def plain_filter(model, data):
     """Ln p by one loop over steps, full matrices and no trick."""
     p, extra = float(model.fraction), float(model.spread) ** 2
@@ -40,10 +45,8 @@ def plain_filter(model, data):
             cov[0, 0] += errors[0] + p * extra
             mean = np.zeros((data.n_dim, len(cov)))
             for i in range(n):
-                a, q = (
-                    np.asarray(m)
-                    for m in model.transition(jax.numpy.asarray(data.interval[low + i]))
-                )
+                interval = np.asarray(data.interval[low + i])
+                a, q = (np.asarray(m) for m in transition_of(model, interval))
                 mean, cov = mean @ a.T, a @ cov @ a.T + q
                 e = data.dx[low + i] - mean[:, 0]
                 each = cov[0, 0] + errors[i + 1] + np.array([0.0, extra])
@@ -127,6 +130,7 @@ def test_an_outlier_beyond_any_gaussian_keeps_the_density_finite():
     assert np.isfinite(found)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("fraction", "mean", "median"), [(0.02, 0.05, 0.1), (0.2, 0.6, 0.4)])
 def test_it_is_close_to_the_sum_over_all_cases(fraction, mean, median):
     """2^n Gaussian densities of tracks of eight fixes; farther off where outliers are many."""
@@ -137,7 +141,9 @@ def test_it_is_close_to_the_sum_over_all_cases(fraction, mean, median):
     with jax.enable_x64(True):
         draws = model.simulate(jax.random.key(3), n_particles=40, n_steps=n_steps, n_dim=1, tau=1.0)
         base = plain(gamma=0.7, k=1.3, sigma=1e-9)
-        row = np.asarray(base.first_autocovariances(n_steps, jax.numpy.asarray(1.0)))
+        row = np.asarray(
+            eqx.filter_jit(base.first_autocovariances)(n_steps, jax.numpy.asarray(1.0))
+        )
     motion = row[np.abs(np.subtract.outer(np.arange(n_steps), np.arange(n_steps)))]
     cases = np.array(list(product([0, 1], repeat=n_steps + 1)))
     log_prior = cases.sum(axis=1) * np.log(fraction) + (1 - cases).sum(axis=1) * np.log1p(-fraction)
@@ -169,7 +175,7 @@ def test_it_integrates_to_one():
         data = db.displacements(db.Trajectories.from_arrays(x, dt=1.0), 1.0)
         padded = prepare(data, model.needs())
         errors = padded.noise_variance + model.fix_variance()
-        logs = jax.vmap(model._of_run)(padded.dx, padded.interval, padded.valid, errors)
+        logs = jax.jit(jax.vmap(model._of_run))(padded.dx, padded.interval, padded.valid, errors)
     density = np.exp(np.asarray(logs)[: len(steps)]).sum() * (axis[1] - axis[0]) ** 2
     assert density == pytest.approx(1.0, abs=2e-5)
 

@@ -107,7 +107,8 @@ def test_density_and_rest_add_up_to_one_with_the_moments_of_the_law():
 
 def test_simulated_steps_have_the_density():
     n, tau = 20_000, 0.8
-    x = RandomWalk(**THETA).simulate(jax.random.key(1), n_particles=n, n_steps=1, n_dim=2, tau=tau)
+    size = {"n_particles": n, "n_steps": 1, "n_dim": 2, "tau": tau}
+    x = jax.jit(lambda key: RandomWalk(**THETA).simulate(key, **size))(jax.random.key(1))
     dx = np.asarray(x)[:, 1]
     at_rest = ~np.any(dx, axis=1)
     edges = np.linspace(-2.5, 2.5, 11)

@@ -1,6 +1,7 @@
 """One sense of rotation for all particles: against a dense covariance of both axes."""
 
 import dataclasses
+from itertools import product
 
 import equinox as eqx
 import jax
@@ -113,9 +114,18 @@ def test_the_dense_reference_is_a_double_integral():
                 assert_allclose(number, value, atol=1e-3)
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("sigma", [0.0, 0.4])
-@pytest.mark.parametrize("case", list(DATA))
+@pytest.mark.parametrize(
+    ("case", "sigma"),
+    [
+        # Both engines, with and without errors; the others slowly.
+        pytest.param(
+            *pair,
+            id="{}-{}".format(*pair),
+            marks=() if pair in (("ragged", 0.0), ("noisy", 0.4)) else pytest.mark.slow,
+        )
+        for pair in product(DATA, (0.0, 0.4))
+    ],
+)
 def test_density_is_the_mean_of_both_senses_of_the_dense_one(case, sigma):
     data = DATA[case]()
     name, own = (
@@ -152,7 +162,7 @@ def test_long_runs_are_predicted_from_their_last_steps():
 
 
 def test_without_rotation_the_axes_are_those_of_langevin():
-    for data in (DATA["regular"](), DATA["irregular"]()):
+    for data in (DATA["ragged"](), DATA["irregular"]()):
         found = named("oscillating+rotating", **{**THETA, "omega": 1e-9}).log_likelihood(data)
         plain = Langevin(gamma=THETA["gamma"], k=THETA["k"]).log_likelihood(data)
         assert_allclose(found, plain, rtol=1e-7)

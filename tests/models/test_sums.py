@@ -77,7 +77,7 @@ def of_both_senses(model, ready, flow):
 def step_covariance(model, interval):
     """Covariance of successive steps of one axis, from the mean square displacement alone."""
     times = np.concatenate([[0.0], np.cumsum(interval)])
-    m = np.asarray(spread_of(model, jnp.asarray(np.abs(times[:, None] - times[None, :]))))
+    m = np.asarray(spread_of(model, np.abs(times[:, None] - times[None, :])))
     return -0.5 * np.diff(np.diff(m, axis=0), axis=1)
 
 
@@ -112,7 +112,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("data", [regular(), irregular()], ids=["regular", "irregular"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_density_of_a_sum_is_that_of_added_covariances(pair, data):
@@ -145,11 +145,12 @@ def test_two_langevin_velocities_are_the_two_scale_model():
 def test_position_acts_on_nothing_in_any_state_space():
     for family in MODELS.values():
         if family.has_state_space:
-            propagator, _ = family(**theta_of(family)).transition(jnp.asarray(0.9))
+            model = family(**theta_of(family))
+            propagator = np.asarray(eqx.filter_jit(model.transition)(jnp.asarray(0.9))[0])
             assert_allclose(propagator[:, 0], np.eye(len(propagator))[0], atol=0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sense", [1.0, -1.0])
 @pytest.mark.parametrize("kind", ["regular", "irregular", "noisy"])
 def test_rotating_component_and_mean_flow_against_a_dense_covariance(kind, sense):
@@ -192,12 +193,13 @@ def test_engines_agree_on_a_rotating_sum():
 
 def test_simulated_steps_have_the_covariance_of_the_density():
     model = named("langevin&oscillating+rotating+noise", sigma=0.3)
-    x = model.simulate(jax.random.key(2), n_particles=20_000, n_steps=3, n_dim=2, tau=TAU)
+    size = {"n_particles": 20_000, "n_steps": 3, "n_dim": 2, "tau": TAU}
+    x = eqx.filter_jit(lambda model, key: model.simulate(key, **size))(model, jax.random.key(2))
     dx = np.diff(np.asarray(x), axis=1)
     # Turned back to one sense, which the draw of the sense decides for all particles at once.
     z = dx[..., 0] + 1j * dx[..., 1]
     found = (z.T @ z.conj()).T / (2 * len(z))
-    wanted = np.asarray(model.complex_autocovariances(3, jnp.asarray(TAU)))
+    wanted = np.asarray(eqx.filter_jit(model.complex_autocovariances)(3, jnp.asarray(TAU)))
     lags = np.arange(3)[:, None] - np.arange(3)[None, :]
     table = np.where(lags >= 0, wanted[np.abs(lags)], wanted[np.abs(lags)].conj())
     error = 5 * table[0, 0].real / np.sqrt(len(z))

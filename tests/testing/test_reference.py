@@ -1,6 +1,7 @@
 """The slow versions agree with each other and with 50-digit values; they check all the rest."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.stats import multivariate_normal
 from driftbayes.testing import reference
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+MEANS = {"brownian": {"kappa": 1.0}, "langevin": {"gamma": 1.5, "k": 0.8}}
 ONES = {"brownian": {"kappa": 1.0}, "langevin": {"gamma": 1.0, "k": 1.0}}
 
 
@@ -158,7 +160,18 @@ def by_model(case):
     return f"{case['model']},{np.shape(case['dx'])},tau={case['tau']:g}"
 
 
-@pytest.mark.parametrize("case", golden("evidence"), ids=by_model)
+def is_slow(case):
+    """Of the longer integrals, those between the shortest and the longest of steps."""
+    return case["model"] == "langevin" and case["tau"] in (1.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=by_model(case), marks=pytest.mark.slow if is_slow(case) else ())
+        for case in golden("evidence")
+    ],
+)
 def test_quadrature_reproduces_the_golden_evidence(case):
     found = reference.exact_evidence_quadrature(
         case["dx"], case["tau"], case["model"], case["prior_means"]
@@ -213,11 +226,21 @@ def test_brownian_laplace_is_the_one_worked_out_by_hand():
     assert found.log_evidence == found.log_likelihood_map + found.log_occam  # [eq:occam]
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("tau", [0.1, 1.0, 10.0])
+@cache
+def tight(model, tau):
+    """Laplace's approximation for the same data and priors in several tests."""
+    return reference.laplace_evidence(draw((20, 5, 2), tau), tau, model, MEANS[model])
+
+
+taus = pytest.mark.parametrize(
+    "tau", [1.0, *(pytest.param(tau, marks=pytest.mark.slow) for tau in (0.1, 10.0))]
+)
+
+
+@taus
 def test_langevin_mode_is_good_to_a_millionth(tau):
     dx, means = draw((20, 5, 2), tau), np.array([1.5, 0.8])
-    found = reference.laplace_evidence(dx, tau, "langevin", {"gamma": 1.5, "k": 0.8})
+    found = tight("langevin", tau)
     theta = np.array([found.theta_map["gamma"], found.theta_map["k"]])
     slope = gradient(lambda theta: log_posterior(dx, tau, theta, means), theta)
     newton_step = found.posterior_cov @ slope
@@ -225,11 +248,10 @@ def test_langevin_mode_is_good_to_a_millionth(tau):
     assert_allclose(newton_step / theta, 0, atol=1e-6)
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("tau", [0.1, 1.0, 10.0])
+@taus
 def test_langevin_precision_is_the_jacobian_of_the_gradient(tau):
     dx, means = draw((20, 5, 2), tau), np.array([1.5, 0.8])
-    found = reference.laplace_evidence(dx, tau, "langevin", {"gamma": 1.5, "k": 0.8})
+    found = tight("langevin", tau)
     theta = np.array([found.theta_map["gamma"], found.theta_map["k"]])
 
     def slope(theta):
@@ -243,13 +265,13 @@ def test_langevin_precision_is_the_jacobian_of_the_gradient(tau):
 
 @pytest.mark.parametrize("model", ["brownian", "langevin"])
 def test_default_tolerances_are_cheaper_and_near(model):
-    dx = draw((20, 5, 2), 1.0)
-    tight = reference.laplace_evidence(dx, 1.0, model, ONES[model])
-    plain = reference.laplace_evidence(dx, 1.0, model, ONES[model], tolerance="scipy")
-    assert plain.n_evaluations < tight.n_evaluations
-    assert_allclose(plain.log_evidence, tight.log_evidence, atol=1e-3)
+    dx, best = draw((20, 5, 2), 1.0), tight(model, 1.0)
+    plain = reference.laplace_evidence(dx, 1.0, model, MEANS[model], tolerance="scipy")
+    assert plain.n_evaluations < best.n_evaluations
+    assert_allclose(plain.log_evidence, best.log_evidence, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_laplace_approaches_the_exact_evidence_where_the_posterior_is_narrow():
     dx = draw((40, 8, 2), 1.0)
     exact = reference.exact_evidence_quadrature(dx, 1.0, "langevin", ONES["langevin"])
@@ -257,7 +279,7 @@ def test_laplace_approaches_the_exact_evidence_where_the_posterior_is_narrow():
     assert abs(laplace.log_evidence - exact) < 0.02
 
 
-@pytest.mark.parametrize("model", ["brownian", "langevin"])
+@pytest.mark.parametrize("model", ["brownian", pytest.param("langevin", marks=pytest.mark.slow)])
 def test_unit_of_length_moves_the_evidence_by_the_jacobian(model):
     dx, c = draw((6, 4, 2), 1.0), 3.7
     scaled = {name: mean * (1 if name == "gamma" else c**2) for name, mean in ONES[model].items()}

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.data.sampling import Displacements
-from driftbayes.jax_typing import ScalarLike
+from driftbayes.jax_typing import Scalar, ScalarLike
 
 Transition = Callable[[Array], tuple[Array, Array]]
 
@@ -91,11 +91,12 @@ class PaddedSteps(eqx.Module):
         if data.position_sd is not None:
             real = (np.arange(n_steps + 1) < row_sizes[:, None] + 1) & (row_sizes[:, None] > 0)
             noise[real] = data.position_sd**2
+        # `jnp.asarray` would compile a program for each new shape.
         return cls(
-            dx=jnp.asarray(dx),
-            interval=jnp.asarray(interval),
-            valid=jnp.asarray(valid, dtype=np.float64),
-            noise_variance=jnp.asarray(noise),
+            dx=jax.device_put(dx),
+            interval=jax.device_put(interval),
+            valid=jax.device_put(valid.astype(np.float64)),
+            noise_variance=jax.device_put(noise),
             tau=jnp.asarray(data.tau),
             noisy=bool(np.any(noise > 0)),
         )
@@ -219,26 +220,41 @@ def dense_terms(
     """
     log_det = jnp.asarray(0.0)
     quadratic = jnp.asarray(0.0)
+    noise_variance = jnp.asarray(noise_variance)
     start, start_sd = 0, 0
     for n_steps in data.row_sizes:
-        dx = jnp.asarray(data.dx[start : start + n_steps])
-        times = jnp.concatenate(
-            [jnp.zeros(1), jnp.cumsum(jnp.asarray(data.interval[start : start + n_steps]))]
-        )
-        spread = mean_square_displacement(jnp.abs(times[:, None] - times[None, :]))
-        steps = -0.5 * jnp.diff(jnp.diff(spread, axis=0), axis=1)
-        noise = jnp.zeros(n_steps + 1) + noise_variance
+        dx, interval = (part[start : start + n_steps] for part in (data.dx, data.interval))
+        own = np.zeros(n_steps + 1)
         if data.position_sd is not None:
-            noise = noise + jnp.asarray(data.position_sd[start_sd : start_sd + n_steps + 1]) ** 2
-        cov = steps + jnp.diff(jnp.diff(jnp.diag(noise), axis=0), axis=1)
-        factor = jnp.linalg.cholesky(cov)
-        white = jax.scipy.linalg.solve_triangular(factor, dx, lower=True)
-        log_det = log_det + 2 * data.n_dim * jnp.sum(jnp.log(jnp.diag(factor)))
-        quadratic = quadratic + jnp.sum(white**2)
+            own = data.position_sd[start_sd : start_sd + n_steps + 1] ** 2
+        one_det, one_form = _dense_run(mean_square_displacement, dx, interval, own, noise_variance)
+        log_det = log_det + one_det
+        quadratic = quadratic + one_form
         start, start_sd = start + n_steps, start_sd + n_steps + 1
     return GaussianTerms(
         n=jnp.asarray(float(data.n_displacements)), log_det=log_det, quadratic=quadratic
     )
+
+
+# One program for each length of a run: operation by operation, JAX would compile dozens.
+@eqx.filter_jit
+def _dense_run(
+    mean_square_displacement: Callable[[Array], Array],
+    dx: Float[Array, "step dim"],
+    interval: Float[Array, " step"],
+    own_variance: Float[Array, " fix"],
+    noise_variance: Scalar,
+) -> tuple[Scalar, Scalar]:
+    """Log-determinant and quadratic form of one run."""
+    times = jnp.concatenate([jnp.zeros(1), jnp.cumsum(interval)])
+    spread = mean_square_displacement(jnp.abs(times[:, None] - times[None, :]))
+    steps = -0.5 * jnp.diff(jnp.diff(spread, axis=0), axis=1)
+    noise = own_variance + noise_variance
+    cov = steps + jnp.diff(jnp.diff(jnp.diag(noise), axis=0), axis=1)
+    factor = jnp.linalg.cholesky(cov)
+    white = jax.scipy.linalg.solve_triangular(factor, dx, lower=True)
+    log_det = 2 * dx.shape[1] * jnp.sum(jnp.log(jnp.diag(factor)))
+    return log_det, jnp.sum(white**2)
 
 
 def dense_innovations(

@@ -387,8 +387,7 @@ class AbstractModel(eqx.Module):
         self, kicks: Float[Array, "particle step dim"], tau: ScalarLike
     ) -> Float[Array, "particle position dim"]:
         """Positions at regular times whose steps have these whitened innovations."""
-        autocovariance = self.first_autocovariances(kicks.shape[1], jnp.asarray(tau))
-        return _summed(autocovariance, kicks)
+        return _summed(self, kicks, jnp.asarray(tau))
 
     def needs(self) -> Needs:
         """What the model needs of the data."""
@@ -418,16 +417,8 @@ class AbstractModel(eqx.Module):
         if not self.has_state_space:
             kicks = jax.random.normal(key, (n_steps, n_particles, n_dim))
             return self.positions_from(jnp.moveaxis(kicks, 0, 1), tau)
-        propagate, diffuse = self.transition(jnp.asarray(tau))
-        noise = _factor(diffuse)
-        initial = _factor(self.initial_covariance())
-        n_state = propagate.shape[0]
-        key_start, key_steps = jax.random.split(key)
-        shape = (n_particles, n_dim, n_state)
-        state = jax.random.normal(key_start, shape) @ initial.T
-        kicks = jax.random.normal(key_steps, (n_steps, *shape))
-        positions = _walk(state, kicks, propagate, noise)
-        return jnp.moveaxis(positions, 0, 1)
+        law = _law(self, jnp.asarray(tau))
+        return _walk(key, int(n_steps), (int(n_particles), int(n_dim)), *law)
 
 
 @cache
@@ -457,20 +448,36 @@ def as_template(model: type[AbstractModel] | AbstractModel) -> AbstractModel:
     return _template_of(model)
 
 
-# Compiled once per shape: left to itself, JAX compiles a loop anew at every call.
+# Compiled once per family and once per shape: left to itself, JAX compiles every operation.
+@eqx.filter_jit
+def _law(
+    model: AbstractModel, tau: Scalar
+) -> tuple[Float[Array, "state state"], Float[Array, "state state"], Float[Array, "state state"]]:
+    """Propagator of the state over tau, and roots of the covariances of a step and of the start."""
+    propagate, diffuse = model.transition(tau)
+    return propagate, _factor(diffuse), _factor(model.initial_covariance())
+
+
 @eqx.filter_jit
 def _walk(
-    state: Float[Array, "particle dim state"],
-    kicks: Float[Array, "step particle dim state"],
+    key: Key,
+    n_steps: int,
+    size: tuple[int, int],
     propagate: Float[Array, "state state"],
     noise: Float[Array, "state state"],
-) -> Float[Array, "position particle dim"]:
+    initial: Float[Array, "state state"],
+) -> Float[Array, "particle position dim"]:
+    key_start, key_steps = jax.random.split(key)
+    shape = (*size, len(propagate))
+    state = jax.random.normal(key_start, shape) @ initial.T
+    kicks = jax.random.normal(key_steps, (n_steps, *shape))
+
     def step(state: Array, kick: Array) -> tuple[Array, Array]:
         state = state @ propagate.T + kick @ noise.T
         return state, state[..., 0]
 
     _, positions = jax.lax.scan(step, state, kicks)
-    return jnp.concatenate([state[None, ..., 0], positions])
+    return jnp.moveaxis(jnp.concatenate([state[None, ..., 0], positions]), 0, 1)
 
 
 @eqx.filter_jit
@@ -480,9 +487,9 @@ def _log_density(model: AbstractModel, data: Data) -> Scalar:
 
 @eqx.filter_jit
 def _summed(
-    autocovariance: Float[Array, " step"], kicks: Float[Array, "particle step dim"]
+    model: AbstractModel, kicks: Float[Array, "particle step dim"], tau: Scalar
 ) -> Float[Array, "particle position dim"]:
-    steps = toeplitz_displacements(autocovariance, kicks)
+    steps = toeplitz_displacements(model.first_autocovariances(kicks.shape[1], tau), kicks)
     return jnp.pad(jnp.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))
 
 

@@ -83,9 +83,15 @@ def _table(n_lags: int) -> NDArray[np.float64]:
     """E of each node of the lattice, (node, lag)."""
     # The numbers themselves are wanted, also where a program is being compiled.
     with jax.ensure_compile_time_eval(), jax.enable_x64(new_val=True):
-        z = jnp.exp(jnp.asarray(_log_z()))[:, None]
-        apart = gaussian_step_covariance(jnp.arange(1.0, n_lags)[None, :], z)
-        return np.asarray(jnp.concatenate([gaussian_spread(z), apart], axis=1))
+        return np.asarray(_tabulated(_log_z(), np.arange(1, n_lags, dtype=np.float64)))
+
+
+# One program: operation by operation, JAX would compile two dozen.
+@jax.jit
+def _tabulated(log_z: Float[Array, " node"], lags: Float[Array, " lag"]) -> Float[Array, "node _"]:
+    z = jnp.exp(log_z)[:, None]
+    apart = gaussian_step_covariance(lags[None, :], z)
+    return jnp.concatenate([gaussian_spread(z), apart], axis=1)
 
 
 def _by_series(nu: Scalar, x: Scalar, n_lags: int) -> Float[Array, " lag"]:
