@@ -67,9 +67,14 @@ def guide_for(target):
 
 
 def posterior(hypothesis, data):
+    target, guide, expected = posterior_and_record(hypothesis, data)
+    return target, guide, expected.log_evidence
+
+
+def posterior_and_record(hypothesis, data):
     batch = Batch.of(data)
     guide = guide_of(find_modes(Density(hypothesis, batch.engine(0, hypothesis.model))))
-    return PosteriorTarget(hypothesis, batch.data), guide, exact(hypothesis, batch).log_evidence
+    return PosteriorTarget(hypothesis, batch.data), guide, exact(hypothesis, batch)
 
 
 def stacked(many):
@@ -93,7 +98,7 @@ def check(estimate, expected, largest_error):
 @pytest.fixture(scope="module")
 def langevin():
     """One data set, and what is found from it."""
-    target, guide, expected = posterior(LANGEVIN, langevin_data(10.0))
+    target, guide, expected = posterior_and_record(LANGEVIN, langevin_data(10.0))
     return target, guide, expected, bridge(target, guide, jax.random.key(0))
 
 
@@ -128,7 +133,18 @@ def test_skewed_evidence():
     check(bridge(target, guide_for(target), jax.random.key(0)), target.log_evidence, 0.02)
 
 
-@slow  # A batch of Langevin data is compared with quadrature below.
+def test_langevin_data_give_the_evidence_and_the_moments_of_quadrature(langevin):
+    _, _, expected, found = langevin
+    check(found, expected.log_evidence, 0.01)
+    mean, sd = (np.array(list(x.values())) for x in (expected.log_mean, expected.log_sd))
+    error = sd / np.sqrt(found.diagnostics["ess"])
+    assert (np.abs(found.z.mean(axis=0) - mean) < FIVE_SIGMA * error).all()
+    # Not Gaussian: the error of an sd is larger than for one, but not three times.
+    tolerance = 3 * FIVE_SIGMA / np.sqrt(2 * found.diagnostics["ess"])
+    assert_allclose(found.z.std(axis=0), sd, rtol=tolerance)
+
+
+@slow
 @pytest.mark.parametrize("tau", [0.1, 10.0])
 @pytest.mark.parametrize("hypothesis", [BROWNIAN, LANGEVIN], ids=["brownian", "langevin"])
 def test_small_data_give_the_evidence_of_quadrature(hypothesis, tau):
@@ -144,7 +160,7 @@ def test_draws_and_counts(langevin):
     assert found.z.shape == (4000, 2)
     assert (found.log_weights == 0).all()
     target = langevin[0]
-    expected = jax.vmap(target.log_likelihood)(jnp.asarray(found.z[:50]))
+    expected = jax.jit(jax.vmap(target.log_likelihood))(jnp.asarray(found.z[:50]))
     assert_allclose(found.log_likelihoods[:50], expected, rtol=1e-10)
     # Three thirds of 4 x 333 draws, each mirrored; twice as many proposals, each with its mirror.
     n_bridge = 3996 + 2 * 2 * 3996
@@ -163,6 +179,21 @@ def test_the_same_key_gives_the_same_evidence(langevin):
     assert bridge(target, guide, jax.random.key(8)).log_evidence != found.log_evidence
 
 
+def test_a_batch_of_gaussians_gives_the_evidences_of_single_calls():
+    first = GaussianTarget.make(4)
+    targets = [GaussianTarget(first.mean + shift, first.sd * (1 + shift)) for shift in (0.0, 0.5)]
+    together = bridge_batch(stacked(targets), stacked(map(guide_for, targets)), jax.random.key(2))
+    for target, found in zip(targets, together, strict=True):
+        check(found, target.log_evidence, 0.004)
+        alone = bridge(target, guide_for(target), jax.random.key(3))
+        error = np.hypot(alone.log_evidence_err, found.log_evidence_err)
+        assert abs(alone.log_evidence - found.log_evidence) < FIVE_SIGMA * error
+        assert found.z.shape == alone.z.shape
+    # They differ by more than what would be forgiven.
+    assert abs(targets[0].log_evidence - targets[1].log_evidence) > 0.1
+
+
+@slow  # The program for three takes seven seconds to compile.
 def test_a_batch_gives_the_evidences_of_single_calls(langevin):
     target, _, _, alone = langevin
     many = [posterior(LANGEVIN, langevin_data(tau)) for tau in (0.1, 1.0, 10.0)]

@@ -177,7 +177,7 @@ def test_error_of_positions_is_integrated_with_the_parameters():
 
     found = evidence(LANGEVIN, data)
     assert found.status is Status.OK
-    expected = log_integral_2d(rows, ((-3.0, 3.0), (-3.0, 3.5)), n=37)
+    expected = log_integral_2d(rows, ((-3.0, 3.0), (-3.0, 3.5)), n=25)
     assert_allclose(found.log_evidence, expected, atol=1e-6)
 
 

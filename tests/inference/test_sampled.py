@@ -152,10 +152,9 @@ def test_draws_have_the_posterior_s_moments(method, data):
         # The draws may be correlated in some methods: half as many count.
         assert abs(draws.theta[:, i].mean() - record.posterior_mean[name]) < SIGMA * sd / 20
         assert_allclose(draws.theta[:, i].std(), sd, rtol=0.2)
-    fits = [
-        float(LANGEVIN.log_likelihood(jax.numpy.asarray(t), Batch.of(data).data))
-        for t in draws.theta[:3]
-    ]
+    prepared = Batch.of(data).data
+    log_l = jax.jit(jax.vmap(lambda theta: LANGEVIN.log_likelihood(theta, prepared)))
+    fits = log_l(jax.numpy.asarray(draws.theta[:3]))
     assert_allclose(draws.log_likelihood[:3], fits, rtol=1e-12)
 
 
