@@ -171,26 +171,25 @@ def test_draws_and_counts(langevin):
     assert 0.9 < found.diagnostics["overlap"] <= 1
 
 
-def test_the_same_key_gives_the_same_evidence(langevin):
-    target, guide, _, found = langevin
-    again = bridge(target, guide, jax.random.key(0))
+def test_the_same_key_gives_the_same_evidence():
+    target = GaussianTarget.make(4)
+    found, again, other = (
+        bridge(target, guide_for(target), jax.random.key(seed)) for seed in (0, 0, 8)
+    )
     assert again.log_evidence == found.log_evidence
     assert again.log_evidence_err == found.log_evidence_err
-    assert bridge(target, guide, jax.random.key(8)).log_evidence != found.log_evidence
+    assert other.log_evidence != found.log_evidence
 
 
-def test_a_batch_of_gaussians_gives_the_evidences_of_single_calls():
-    first = GaussianTarget.make(4)
-    targets = [GaussianTarget(first.mean + shift, first.sd * (1 + shift)) for shift in (0.0, 0.5)]
-    together = bridge_batch(stacked(targets), stacked(map(guide_for, targets)), jax.random.key(2))
+def test_each_target_of_a_batch_has_its_own_evidence():
+    # In one of two modes each, as below, so that one program serves both.
+    ones = BimodalTarget.make(2).ones
+    targets = [BimodalTarget(scale * ones) for scale in (1.0, 2.0)]
+    guides = [Guide(3 * t.ones, 0.5 * jnp.diag(t.ones), jnp.asarray(True)) for t in targets]
+    together = bridge_batch(stacked(targets), stacked(guides), jax.random.key(2))
+    assert abs(targets[0].log_evidence - targets[1].log_evidence) > 1
     for target, found in zip(targets, together, strict=True):
-        check(found, target.log_evidence, 0.004)
-        alone = bridge(target, guide_for(target), jax.random.key(3))
-        error = np.hypot(alone.log_evidence_err, found.log_evidence_err)
-        assert abs(alone.log_evidence - found.log_evidence) < FIVE_SIGMA * error
-        assert found.z.shape == alone.z.shape
-    # They differ by more than what would be forgiven.
-    assert abs(targets[0].log_evidence - targets[1].log_evidence) > 0.1
+        check(found, target.log_evidence - np.log(2), 0.004)
 
 
 @slow  # The program for three takes seven seconds to compile.
@@ -307,7 +306,7 @@ def check_scores(scores):
 
 
 def test_the_error_of_independent_draws_is_their_scatter():
-    found = [_estimate(*made_up(seed, n_draws=200)) for seed in range(200)]
+    found = [_estimate(*made_up(seed, n_draws=200)) for seed in range(100)]
     check_scores([one.log_evidence / one.log_evidence_err for one in found])
 
 
