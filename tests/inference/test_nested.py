@@ -63,7 +63,7 @@ class Nowhere(StepTarget):
 
 
 # One number of points for all, so that each kind of target is compiled once.
-N_LIVE = 200
+N_LIVE = 100
 
 
 @cache
