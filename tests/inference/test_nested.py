@@ -238,7 +238,8 @@ def test_targets_of_one_shape_share_a_program():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_algorithm", counting)
-        found = nested(GaussianTarget(-target.mean, 2 * target.sd), jax.random.key(0), n_live=N_LIVE)
+        other = GaussianTarget(-target.mean, 2 * target.sd)
+        found = nested(other, jax.random.key(0), n_live=N_LIVE)
     assert np.isfinite(found.log_evidence)
     assert traced == []
 
