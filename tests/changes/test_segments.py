@@ -245,7 +245,7 @@ def calibration(n_sets, n_steps, rate, sd=0.0, seed=5):
     return np.array(chances), np.array(truth), np.array(scores), np.array(inside)
 
 
-@pytest.mark.parametrize("sd", [0.0, 0.7])
+@pytest.mark.parametrize("sd", [0.0, pytest.param(0.7, marks=pytest.mark.slow)])
 def test_probabilities_hold_where_the_truth_is_drawn_from_the_prior(sd):
     n_sets = 300 if sd == 0 else 150
     chances, truth, scores, inside = calibration(n_sets, 40, 1 / 40, sd)
@@ -267,15 +267,15 @@ def test_tracks_without_change_raise_few_false_alarms():
     rng = np.random.default_rng(8)
     hypothesis = Hypothesis(model_named("brownian", MODELS, 2), kappa=Exponential(1.0))
     model = segment_model(hypothesis, 2, has_error=False)
-    log_k = []
-    for _ in range(200):
+    log_k, n_sets = [], 100
+    for _ in range(n_sets):
         dx = rng.normal(size=(60, 2)) * np.sqrt(2 * rng.exponential())
         run = Run(dx, np.ones(60), None, np.arange(61))
         log_k.append(segment_track(model, run, times_of(run), 1 / 60, "a").log_bayes_factor)
     # Under the hypothesis of no change a Bayes factor exceeds B in at most 1/B of all data sets.
     for limit in (3.0, 20.0, 150.0):
         share = np.mean(np.array(log_k) > np.log(limit))
-        assert share < 1 / limit + 4 * np.sqrt(1 / limit / 200)
+        assert share < 1 / limit + 4 * np.sqrt(1 / limit / n_sets)
 
 
 def test_only_a_model_with_velocities_sees_a_turn():

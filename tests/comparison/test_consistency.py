@@ -256,9 +256,12 @@ def test_the_fast_search_agrees_with_trying_every_run(data):
     assert result.n_taus == ends[1] + 1 - ends[0]
 
 
-def test_the_fast_search_agrees_on_many_smooth_series():
-    rng = np.random.default_rng(11)
-    for _ in range(300):
+@pytest.mark.parametrize(
+    "seed", [11, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (12, 13))]
+)
+def test_the_fast_search_agrees_on_many_smooth_series(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
         sd = rng.uniform(0.005, 0.2, 12)
         mean = np.cumsum(rng.normal(0, 0.05, 12)) + sd * rng.normal(size=12)
         identified = rng.random(12) > 0.05

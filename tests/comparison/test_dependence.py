@@ -124,7 +124,14 @@ def test_too_few_pairs_leave_the_model_open(n_particles):
 
 @pytest.mark.parametrize(
     ("n_particles", "n_steps", "n_dim", "gamma"),
-    [(60, 10, 2, 0.1), (60, 10, 2, 0.01), (40, 200, 2, 10.0), (40, 200, 1, 0.1), (100, 50, 3, 0.3)],
+    [
+        (60, 10, 2, 0.1),
+        pytest.param(60, 10, 2, 0.01, marks=pytest.mark.slow),
+        pytest.param(40, 200, 2, 10.0, marks=pytest.mark.slow),
+        (40, 200, 1, 0.1),
+        (40, 50, 3, 0.3),
+        pytest.param(100, 50, 3, 0.3, marks=pytest.mark.slow),
+    ],
 )
 def test_independent_particles_are_worth_their_number(n_particles, n_steps, n_dim, gamma):
     shape = (n_particles, n_steps, n_dim, gamma)
@@ -138,8 +145,15 @@ def test_independent_particles_are_worth_their_number(n_particles, n_steps, n_di
     assert many[0].n_clusters == n_particles
 
 
-@pytest.mark.parametrize("gamma", [0.3, 100.0])
-@pytest.mark.parametrize("rho", [0.05, 0.3, 0.8])
+@pytest.mark.parametrize(
+    ("rho", "gamma"),
+    [
+        (0.05, 100.0),
+        (0.8, 0.3),
+        *(pytest.param(r, 0.3, marks=pytest.mark.slow) for r in (0.05, 0.3)),
+        *(pytest.param(r, 100.0, marks=pytest.mark.slow) for r in (0.3, 0.8)),
+    ],
+)
 def test_planted_common_motion_is_recovered(rho, gamma):
     n = 40
     found = [dependence(tracks(common_motion(rho, n, gamma=gamma, seed=s)), 1.0) for s in range(12)]

@@ -67,9 +67,14 @@ def guide_for(target):
 
 
 def posterior(hypothesis, data):
+    target, guide, expected = posterior_and_record(hypothesis, data)
+    return target, guide, expected.log_evidence
+
+
+def posterior_and_record(hypothesis, data):
     batch = Batch.of(data)
     guide = guide_of(find_modes(Density(hypothesis, batch.engine(0, hypothesis.model))))
-    return PosteriorTarget(hypothesis, batch.data), guide, exact(hypothesis, batch).log_evidence
+    return PosteriorTarget(hypothesis, batch.data), guide, exact(hypothesis, batch)
 
 
 def stacked(many):
@@ -93,7 +98,7 @@ def check(estimate, expected, largest_error):
 @pytest.fixture(scope="module")
 def langevin():
     """One data set, and what is found from it."""
-    target, guide, expected = posterior(LANGEVIN, langevin_data(10.0))
+    target, guide, expected = posterior_and_record(LANGEVIN, langevin_data(10.0))
     return target, guide, expected, bridge(target, guide, jax.random.key(0))
 
 
@@ -128,7 +133,18 @@ def test_skewed_evidence():
     check(bridge(target, guide_for(target), jax.random.key(0)), target.log_evidence, 0.02)
 
 
-@slow  # A batch of Langevin data is compared with quadrature below.
+def test_langevin_data_give_the_evidence_and_the_moments_of_quadrature(langevin):
+    _, _, expected, found = langevin
+    check(found, expected.log_evidence, 0.01)
+    mean, sd = (np.array(list(x.values())) for x in (expected.log_mean, expected.log_sd))
+    error = sd / np.sqrt(found.diagnostics["ess"])
+    assert (np.abs(found.z.mean(axis=0) - mean) < FIVE_SIGMA * error).all()
+    # Not Gaussian: the error of an sd is larger than for one, but not three times.
+    tolerance = 3 * FIVE_SIGMA / np.sqrt(2 * found.diagnostics["ess"])
+    assert_allclose(found.z.std(axis=0), sd, rtol=tolerance)
+
+
+@slow
 @pytest.mark.parametrize("tau", [0.1, 10.0])
 @pytest.mark.parametrize("hypothesis", [BROWNIAN, LANGEVIN], ids=["brownian", "langevin"])
 def test_small_data_give_the_evidence_of_quadrature(hypothesis, tau):
@@ -144,7 +160,7 @@ def test_draws_and_counts(langevin):
     assert found.z.shape == (4000, 2)
     assert (found.log_weights == 0).all()
     target = langevin[0]
-    expected = jax.vmap(target.log_likelihood)(jnp.asarray(found.z[:50]))
+    expected = jax.jit(jax.vmap(target.log_likelihood))(jnp.asarray(found.z[:50]))
     assert_allclose(found.log_likelihoods[:50], expected, rtol=1e-10)
     # Three thirds of 4 x 333 draws, each mirrored; twice as many proposals, each with its mirror.
     n_bridge = 3996 + 2 * 2 * 3996
@@ -155,14 +171,28 @@ def test_draws_and_counts(langevin):
     assert 0.9 < found.diagnostics["overlap"] <= 1
 
 
-def test_the_same_key_gives_the_same_evidence(langevin):
-    target, guide, _, found = langevin
-    again = bridge(target, guide, jax.random.key(0))
+def test_the_same_key_gives_the_same_evidence():
+    target = GaussianTarget.make(4)
+    found, again, other = (
+        bridge(target, guide_for(target), jax.random.key(seed)) for seed in (0, 0, 8)
+    )
     assert again.log_evidence == found.log_evidence
     assert again.log_evidence_err == found.log_evidence_err
-    assert bridge(target, guide, jax.random.key(8)).log_evidence != found.log_evidence
+    assert other.log_evidence != found.log_evidence
 
 
+def test_each_target_of_a_batch_has_its_own_evidence():
+    # In one of two modes each, as below, so that one program serves both.
+    ones = BimodalTarget.make(2).ones
+    targets = [BimodalTarget(scale * ones) for scale in (1.0, 2.0)]
+    guides = [Guide(3 * t.ones, 0.5 * jnp.diag(t.ones), jnp.asarray(True)) for t in targets]
+    together = bridge_batch(stacked(targets), stacked(guides), jax.random.key(2))
+    assert abs(targets[0].log_evidence - targets[1].log_evidence) > 1
+    for target, found in zip(targets, together, strict=True):
+        check(found, target.log_evidence - np.log(2), 0.004)
+
+
+@slow  # The program for three takes seven seconds to compile.
 def test_a_batch_gives_the_evidences_of_single_calls(langevin):
     target, _, _, alone = langevin
     many = [posterior(LANGEVIN, langevin_data(tau)) for tau in (0.1, 1.0, 10.0)]
@@ -276,7 +306,7 @@ def check_scores(scores):
 
 
 def test_the_error_of_independent_draws_is_their_scatter():
-    found = [_estimate(*made_up(seed, n_draws=200)) for seed in range(200)]
+    found = [_estimate(*made_up(seed, n_draws=200)) for seed in range(100)]
     check_scores([one.log_evidence / one.log_evidence_err for one in found])
 
 

@@ -45,7 +45,8 @@ def grid_draws(hypothesis, data, n, seed=0):
     places = rng.choice(len(weights), size=n, p=weights / weights.sum())
     cell = np.array([axis[1] - axis[0] for axis in axes])
     theta = np.exp(log_theta[places] + cell * rng.uniform(-0.5, 0.5, (n, len(names))))
-    fits = jax.vmap(lambda t: hypothesis.log_likelihood(t, prepared))(jnp.asarray(theta))
+    log_l = jax.jit(jax.vmap(lambda t: hypothesis.log_likelihood(t, prepared)))
+    fits = log_l(jnp.asarray(theta))
     return PosteriorDraws(hypothesis, theta, np.asarray(fits), found, seed)
 
 

@@ -165,15 +165,28 @@ def test_error_of_positions_is_integrated_with_the_parameters():
     data = with_errors(langevin_data(1.0), 0.1)
     paths = np.concatenate([np.zeros((20, 1)), np.cumsum(data.dx.reshape(20, 5), axis=1)], axis=1)
 
+    steps_of_all = data.dx.reshape(20, 5)
+    lag = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
+
+    def fits(gamma, k):
+        """Dense Gaussians of five steps with the autocovariance of the model, for many k."""
+        fall = -np.expm1(-gamma)
+        later = fall**2 / gamma * np.exp(-gamma * (lag - 1.0))
+        unit = np.where(lag == 0, 2 - 2 * fall / gamma, later)
+        errors = 0.1**2 * (2.0 * (lag == 0) - (lag == 1))
+        cov = k[:, None, None] * unit + errors
+        quadratic = np.sum(np.linalg.inv(cov) * (steps_of_all.T @ steps_of_all), axis=(1, 2))
+        return -0.5 * (20 * np.linalg.slogdet(2 * np.pi * cov)[1] + quadratic)
+
+    # Particles and axes are alike: all of them as axes of one.
+    slow = [
+        reference.kalman_log_likelihood_irregular(paths.T, np.arange(6.0), 0.7, k, 0.1)
+        for k in (0.4, 2.0)
+    ]
+    assert_allclose(fits(0.7, np.array([0.4, 2.0])), slow, rtol=1e-10)
+
     def rows(u, v):
-        # Particles and axes are alike: all of them as axes of one.
-        fits = [
-            reference.kalman_log_likelihood_irregular(
-                paths.T, np.arange(6.0), np.exp(u), np.exp(w), 0.1
-            )
-            for w in v
-        ]
-        return np.array(fits) - np.exp(u) - np.exp(v) + u + v
+        return fits(np.exp(u), np.exp(v)) - np.exp(u) - np.exp(v) + u + v
 
     found = evidence(LANGEVIN, data)
     assert found.status is Status.OK

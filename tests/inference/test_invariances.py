@@ -136,9 +136,8 @@ def test_the_evidence_of_all_is_that_of_some_and_of_the_others_given_them(method
     whole = evidence(LANGEVIN, data, method=method, seed=1)
     draws = posterior_draws(LANGEVIN, first, n_draws=1000, method=method, seed=2)
     later = prepare(second)
-    fits = np.asarray(
-        jax.vmap(lambda theta: LANGEVIN.log_likelihood(theta, later))(jnp.asarray(draws.theta))
-    )
+    log_l = jax.jit(jax.vmap(lambda theta: LANGEVIN.log_likelihood(theta, later)))
+    fits = np.asarray(log_l(jnp.asarray(draws.theta)))
     weights = np.exp(fits - fits.max())
     prediction = fits.max() + np.log(weights.mean())
     # Draws of a chain or of a weighted sample are correlated: half as many count.

@@ -48,6 +48,9 @@ def test_a_method_and_its_text_give_the_same_evidence(text, method):
     # What is recorded repeats it.
     again = db.evidence(LANGEVIN, DATA, method=as_method(one.method, coords=one.coords), seed=3)
     assert again.log_evidence == one.log_evidence
+    if text.startswith("smc"):
+        assert one.seed == 3
+        assert db.evidence(LANGEVIN, DATA, method=text, seed=4).log_evidence != one.log_evidence
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,8 @@ def test_a_guide_may_be_off():
     check_gaussian(chains.z, chains.ess[:-1], MEAN, SD)
 
 
-@pytest.mark.parametrize("tau", [pytest.param(0.1, marks=pytest.mark.slow), 10.0])
+@pytest.mark.slow  # Moments of Langevin data by the same chains are among the tests of bridges.
+@pytest.mark.parametrize("tau", [0.1, 10.0])
 def test_parameters_of_langevin_data_are_those_of_quadrature(tau):
     batch = Batch.of(langevin_data(tau))
     guide = guide_of(find_modes(Density(LANGEVIN, batch.engine(0, LANGEVIN.model))))
@@ -170,6 +171,7 @@ def bimodal():
     return stacked([BimodalTarget.make(2)] * 2), stacked(guides)
 
 
+@pytest.mark.slow  # So do tests of bridges, with the same chains.
 def test_chains_see_the_modes_about_which_they_start():
     # Four chains begin all in one of two modes once in eight times; with this key they do not.
     at_one, about_both = nuts_batch(*bimodal(), jax.random.key(1))

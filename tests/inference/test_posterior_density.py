@@ -74,8 +74,9 @@ def test_a_narrow_scale_has_no_ripples():
         assert_allclose(np.trapezoid(x * density, x), estimate.mean, rtol=2e-3)
 
 
-def test_a_sampler_has_a_smooth_density_from_its_draws(draws):
-    sampled = posterior_draws(LANGEVIN, langevin_data(TAU), n_draws=2000, method="bridge")
+@pytest.mark.parametrize("method", ["laplace_is", pytest.param("bridge", marks=pytest.mark.slow)])
+def test_a_sampler_has_a_smooth_density_from_its_draws(draws, method):
+    sampled = posterior_draws(LANGEVIN, langevin_data(TAU), n_draws=2000, method=method)
     assert sampled.quadrature is None
     for name in ("gamma", "k"):
         x, density = posterior_density(sampled, name)

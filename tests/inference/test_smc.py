@@ -11,13 +11,14 @@ from scipy.special import log_ndtr, logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, exact, tempering
+from driftbayes.inference import smc as smc_module
 from driftbayes.inference.metropolis import Chains, Cloud, fit_cloud, log_likelihoods, move, n_lots
 from driftbayes.inference.scale import gamma_form, log_scale_evidence
 from driftbayes.inference.smc import _estimate, smc, smc_batch, smc_core, smc_twice
 from driftbayes.inference.target import AbstractTarget, PosteriorTarget
 from driftbayes.inference.tempering import Run
 from driftbayes.priors import Exponential
-from driftbayes.testing.targets import BimodalTarget, ConstantTarget, GaussianTarget, TwoSpeeds
+from driftbayes.testing.targets import BimodalTarget, GaussianTarget, TwoSpeeds
 
 # Tolerance of Monte Carlo tests, in standard errors.
 SIGMA = 5.0
@@ -98,7 +99,9 @@ def test_known_evidences_are_found_within_the_error(name):
     check(smc(target, jax.random.key(0), **SIZE), target.log_evidence)
 
 
-def test_a_run_by_the_schedule_of_another_is_unbiased_with_few_chains():
+def test_a_run_by_the_schedule_of_another_is_unbiased_with_few_chains(monkeypatch):
+    # Without the options that a particle filter needs, which take longer to compile here.
+    monkeypatch.setattr(smc_module, "_quickly_compiled", eqx.filter_jit(smc_core))
     target, size = TARGETS["gaussian-4"], {"n_particles": 32, "n_islands": 4, "n_moves": 4}
     found = [smc_twice(target, jax.random.key(seed), **size) for seed in range(20)]
     ratio = np.exp([one.log_evidence - target.log_evidence for one in found])
@@ -112,7 +115,8 @@ def test_a_run_by_the_schedule_of_another_is_unbiased_with_few_chains():
 
 
 def test_a_constant_likelihood_has_evidence_one_in_one_step():
-    estimate = smc(ConstantTarget(jnp.zeros(3)), jax.random.key(0), **SIZE)
+    # The same on both sides of the cut.
+    estimate = smc(cut_target(1.0, before=0.0), jax.random.key(0), **SIZE)
     assert estimate.log_evidence == 0
     assert estimate.log_evidence_err == 0
     assert estimate.diagnostics["n_temperatures"] == 1
@@ -140,7 +144,9 @@ def test_posterior_of_a_model_is_that_of_quadrature():
     assert abs(fit - expected.expected_log_likelihood) < SIGMA * error
 
 
-@pytest.mark.parametrize("name", ["gaussian-4", "gaussian-10", "bimodal-2"])
+@pytest.mark.parametrize(
+    "name", ["gaussian-4", pytest.param("gaussian-10", marks=slow), "bimodal-2"]
+)
 def test_thermodynamic_integral_is_another_way_to_the_evidence(name):
     target = TARGETS[name]
     estimate = smc(target, jax.random.key(0), **SIZE)
@@ -295,7 +301,7 @@ def test_error_is_that_of_the_mean_over_islands():
 
 
 def test_the_same_key_gives_the_same_numbers():
-    target = TARGETS["gaussian-1"]
+    target = TARGETS["gaussian-4"]
     one, two, other = (smc(target, jax.random.key(seed), **SIZE) for seed in (3, 3, 4))
     assert one.log_evidence == two.log_evidence
     assert (one.z == two.z).all()
@@ -304,7 +310,7 @@ def test_the_same_key_gives_the_same_numbers():
 
 
 def test_a_batch_is_its_members_one_by_one():
-    targets = [GaussianTarget(jnp.full(1, m), jnp.full(1, 0.1)) for m in (0.0, 0.5, 1.0)]
+    targets = [GaussianTarget(jnp.full(4, m), jnp.full(4, 0.1)) for m in (0.0, 0.5, 1.0)]
     batch = smc_batch(stack(targets), jax.random.key(5), **SIZE)
     assert len(batch) == 3
     for target, estimate in zip(targets, batch, strict=True):
@@ -335,7 +341,7 @@ def test_evaluations_are_counted():
     assert estimate.z.shape == (SIZE["n_particles"] * SIZE["n_islands"], 4)
     assert_allclose(
         estimate.log_likelihoods,
-        jax.vmap(TARGETS["gaussian-4"].log_likelihood)(jnp.asarray(estimate.z)),
+        jax.jit(jax.vmap(TARGETS["gaussian-4"].log_likelihood))(jnp.asarray(estimate.z)),
         rtol=1e-10,
     )
 
@@ -465,53 +471,63 @@ def test_sizes_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("fit", [0.0, 1.0], ids=["mostly-near", "mostly-far"])
 def test_moves_leave_the_tempered_posterior_as_it_is(fit):
     target, beta, n = TARGETS["gaussian-4"], 0.3, 20_000
-    precision = 1 + beta / target.sd**2
-    mean, sd = beta * target.mean / target.sd**2 / precision, 1 / jnp.sqrt(precision)
-    z = mean[None] + sd[None] * jax.random.normal(jax.random.key(0), (n, 4))
+    center, width = np.asarray(target.mean), np.asarray(target.sd)
+    precision = 1 + beta / width**2
+    mean, sd = beta * center / width**2 / precision, 1 / np.sqrt(precision)
+    z = mean + sd * np.random.default_rng(0).normal(size=(n, 4))
     # Beside the posterior, too wide and turned: what is wrong in a ratio shows.
-    below = 0.1 * jnp.tri(4, k=-1, dtype=float)
-    cloud = Cloud(mean + 0.5 * sd, jnp.diag(1.5 * sd) + below)
-    priors = jax.vmap(target.log_prior)(z)
-    chains = Chains(z, log_likelihoods(target, z), priors, jnp.zeros(()), jnp.asarray(fit))
+    below = 0.1 * np.tri(4, k=-1)
+    cloud = Cloud(jnp.asarray(mean + 0.5 * sd), jnp.asarray(np.diag(1.5 * sd) + below))
+    fits = jax.jit(lambda z: log_likelihoods(target, z))
 
     def step(chains, lots):
         moved, accepted = move(target, chains, cloud, jnp.asarray(beta), lots)
         # The same kinds of move all along.
         return Chains(moved.z, moved.log_l, moved.log_prior, jnp.zeros(()), chains.fit), accepted
 
-    lots = jax.random.uniform(jax.random.key(1), (8, n_lots(4), n))
-    end, accepted = jax.jit(lambda chains: jax.lax.scan(step, chains, lots))(chains)
+    @jax.jit
+    def moved(z, fit):
+        lots = jax.random.uniform(jax.random.key(1), (8, n_lots(4), n))
+        priors = jax.vmap(target.log_prior)(z)
+        chains = Chains(z, log_likelihoods(target, z), priors, jnp.zeros(()), fit)
+        return jax.lax.scan(step, chains, lots)
+
+    end, accepted = moved(jnp.asarray(z), jnp.asarray(fit))
     assert (np.asarray(accepted) > 0.1).all()
-    assert jnp.mean(end.z != z) > 0.5
-    standard = (end.z - mean[None]) / sd[None]
-    assert_allclose(jnp.mean(standard, axis=0), 0.0, atol=SIGMA / np.sqrt(n))
+    assert np.mean(np.asarray(end.z) != z) > 0.5
+    standard = (np.asarray(end.z) - mean) / sd
+    assert_allclose(np.mean(standard, axis=0), 0.0, atol=SIGMA / np.sqrt(n))
     cov = standard.T @ standard / n
     assert_allclose(cov, np.eye(4), atol=SIGMA * np.sqrt(2 / n))
-    assert_allclose(end.log_l, log_likelihoods(target, end.z), rtol=1e-10)
+    assert_allclose(end.log_l, fits(end.z), rtol=1e-10)
+
+
+NEXT_STEP = jax.jit(tempering._next_step)
 
 
 @pytest.mark.parametrize("spread", [1e-3, 30.0, 1e6, 1e20])
 def test_step_leaves_half_of_the_live_particles_effective(spread):
-    log_l = -spread * jnp.abs(jax.random.normal(jax.random.key(0), (1000,)))
-    log_l = log_l.at[:300].set(-jnp.inf)
-    step = float(tempering._next_step(log_l, jnp.asarray(0.25)))
+    log_l = -spread * np.abs(np.random.default_rng(0).normal(size=1000))
+    log_l[:300] = -np.inf
+    step = float(NEXT_STEP(jnp.asarray(log_l), jnp.asarray(0.25)))
     if spread < 1:
         assert step == 0.75
         return
-    w = np.exp(step * np.asarray(log_l))
+    w = np.exp(step * log_l)
     assert_allclose(w.sum() ** 2 / (w**2).sum(), 350, rtol=1e-4)
 
 
 def test_resampling_takes_each_as_often_as_its_weight_says():
-    log_w = jnp.log(jnp.arange(50.0))
-    chosen = tempering._resample(jnp.asarray(0.3), log_w, 1000)
+    with np.errstate(divide="ignore"):
+        log_w = jnp.asarray(np.log(np.arange(50.0)))
+    chosen = jax.jit(tempering._resample, static_argnums=2)(jnp.asarray(0.3), log_w, 1000)
     expected = 1000 * np.arange(50) / np.arange(50).sum()
     assert (np.abs(np.bincount(chosen, minlength=50) - expected) < 1).all()
     assert 0 not in chosen
 
 
 def test_cloud_of_one_live_particle_has_a_width():
-    z = jax.random.normal(jax.random.key(0), (100, 3))
-    cloud = fit_cloud(z, jnp.zeros(100).at[7].set(1.0))
+    z = np.random.default_rng(0).normal(size=(100, 3))
+    cloud = jax.jit(fit_cloud)(jnp.asarray(z), jnp.asarray(np.arange(100) == 7, dtype=float))
     assert_allclose(cloud.center, z[7])
-    assert_allclose(jnp.diag(cloud.factor), jnp.std(z, axis=0), rtol=1e-10)
+    assert_allclose(np.diag(cloud.factor), np.std(z, axis=0), rtol=1e-10)

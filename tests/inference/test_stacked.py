@@ -57,12 +57,12 @@ def stack_of(data):
     return Batch.stack([Batch.of(one) for one in data])
 
 
-@pytest.fixture
-def one_by_one(monkeypatch):
+@pytest.fixture(scope="module")
+def one_by_one():
     """Solve a stack without the solver of stacks."""
 
     def solve(hypothesis, stack, tolerance=None):
-        with monkeypatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch:
             module = sys.modules["driftbayes.inference.exact"]
             patch.setattr(module, "solve_stack", lambda *_, **__: iter(()))
             return exact_batch([hypothesis], stack, tolerance=tolerance)
@@ -160,12 +160,19 @@ def test_the_mode_is_that_of_the_slow_likelihood():
 # --- What is left to the other way -------------------------------------------------------------
 
 
-def test_data_sets_that_are_not_certain_are_solved_one_by_one(one_by_one):
-    """A uniform prior at whose upper bound the density of θ is highest, in some data sets."""
+@pytest.fixture(scope="module")
+def bounded(one_by_one):
+    """Small data sets, and what is found of each with a uniform prior."""
     stack = stack_of(data_sets([((2, 4, 1), 1.0)], n=30))
+    return stack, one_by_one(BOUNDED, stack)
+
+
+def test_data_sets_that_are_not_certain_are_solved_one_by_one(bounded):
+    """A uniform prior at whose upper bound the density of θ is highest, in some data sets."""
+    stack, alone = bounded
     solved = n_solved(BOUNDED, stack)
     assert 0 < solved < len(stack)
-    together, alone = exact_batch([BOUNDED], stack), one_by_one(BOUNDED, stack)
+    together = exact_batch([BOUNDED], stack)
     for found, expected in zip(together, alone, strict=True):
         assert found.status is expected.status
         assert_allclose(found.log_evidence, expected.log_evidence, atol=1e-9)
@@ -174,15 +181,15 @@ def test_data_sets_that_are_not_certain_are_solved_one_by_one(one_by_one):
             assert_allclose(found.posterior_quantiles[name], quantiles, rtol=1e-6)
 
 
-def test_several_modes_are_integrated_where_nodes_cover_them(one_by_one):
+def test_several_modes_are_integrated_where_nodes_cover_them(bounded):
     """A uniform prior makes a second mode in the log-odds, beside that of the data."""
-    stack = stack_of(data_sets([((2, 4, 1), 1.0)], n=30))
+    stack, alone = bounded
     density = stacked_density(BOUNDED, stack)
     reach = find_stacked_modes(density, np.arange(30), with_natural=False).reach
     several = np.flatnonzero(reach[:, 1] > reach[:, 0])
     assert len(several) > 3
     found = log_evidences(BOUNDED, stack)
-    expected = [one.log_evidence for one in one_by_one(BOUNDED, stack)]
+    expected = [one.log_evidence for one in alone]
     assert_allclose(found.log_evidence, expected, atol=1e-9)
     (some,) = solve_stack(BOUNDED, stack, 1e-10, describe=False)
     assert set(several) <= set(some.sets)

@@ -38,18 +38,24 @@ def law_of(model, values):
     return model.law, model(**values).theta()
 
 
+def at_states(law, theta, v):
+    """Drift, diffusion, and mean and variance at first, at each of the states."""
+    t = jnp.zeros(())
+
+    def at(x, u):
+        moved = law.drift_at(x, u, t, theta, v), law.diffusion_at(x, u, t, theta, v)
+        return *moved, *law.initial(x, t, theta, v)
+
+    return jax.jit(jax.vmap(at))(*jnp.moveaxis(jnp.asarray(STATES), 1, 0))
+
+
 @pytest.mark.parametrize("name", LIMITS)
 def test_in_its_limit_each_equation_is_langevins(name):
     law, theta = law_of(model_named(name, MODELS), {**THETA, **LIMITS[name]})
-    exact, at = law_of(langevin(), THETA)
-    t, v, none = jnp.zeros(()), jnp.full(law.n_hidden, 0.8), jnp.zeros(0)
-    for x, u in jnp.asarray(STATES):
-        for wanted, found in (
-            (exact.drift_at(x, u, t, at, none), law.drift_at(x, u, t, theta, v)),
-            (exact.diffusion_at(x, u, t, at, none), law.diffusion_at(x, u, t, theta, v)),
-            (exact.initial(x, t, at, none), law.initial(x, t, theta, v)),
-        ):
-            assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
+    all_wanted = at_states(*law_of(langevin(), THETA), jnp.zeros(0))
+    all_found = at_states(law, theta, jnp.full(law.n_hidden, 0.8))
+    for wanted, found in zip(all_wanted, all_found, strict=True):
+        assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
 
 
 def test_the_names_are_those_of_the_command_line():
@@ -112,12 +118,12 @@ def test_a_random_flight_leaves_evenly_spread_particles_so():
 def test_the_drift_of_a_random_flight_is_thomsons():
     law, theta = law_of(random_flight(), {**THETA, "slope1": 0.4, "slope2": -0.7})
     slope = np.array([0.4, -0.7])
-    for x, u in STATES:
+    drift, *_ = at_states(law, theta, jnp.zeros(0))
+    for (x, u), found in zip(STATES, drift, strict=True):
         rise = np.tanh(slope @ x)
         variance = 1.3 * 0.7 * np.exp(2 * rise)
         gradient = 2 * slope * (1 - rise**2) * variance
         wanted = -1.3 * u + 0.5 * gradient + 0.5 * u * (u @ gradient) / variance
-        found = law.drift_at(*jnp.asarray([x, u]), jnp.zeros(()), theta, jnp.zeros(0))
         assert_allclose(found, wanted, rtol=1e-12)
 
 
@@ -134,6 +140,7 @@ def test_friction_that_grows_has_its_steady_velocities(n_dim):
     states = np.random.default_rng(1).normal(size=(3, 2, n_dim))
     assert unsteadiness(law, theta, log_p, states) < 1e-12
     x = jnp.asarray(states[0, 0])
+    initial = jax.jit(lambda theta: law.initial(x, jnp.zeros(()), theta, jnp.zeros(0)))
     for other in (0.0, 0.9, 40.0, 3e3):
         moments = [
             quad(lambda r, m=m, b=other: r**m * np.exp(-(r**2) / 2 - b * r**4 / 4), 0, 12)[0]
@@ -141,7 +148,7 @@ def test_friction_that_grows_has_its_steady_velocities(n_dim):
         ]
         theta = theta._replace(nonlinearity=jnp.asarray(other))
         wanted = power * moments[1] / moments[0] / n_dim
-        assert_allclose(law.initial(x, jnp.zeros(()), theta, jnp.zeros(0))[1], wanted, rtol=1e-8)
+        assert_allclose(initial(theta)[1], wanted, rtol=1e-8)
 
 
 def test_a_potential_has_boltzmanns_density():
@@ -164,20 +171,18 @@ def test_a_quadratic_potential_moves_as_confined_does():
     x, u = STATES[0]
     # Its second variable is the distance from the centre, times a rate.
     wanted = rates[0, 0] * u + rates[0, 1] * rates[1, 0] * (x - 0.3)
-    found = law.drift_at(*jnp.asarray([x, u]), jnp.zeros(()), theta, jnp.zeros(0))
-    assert_allclose(found, wanted, rtol=1e-12)
-    assert_allclose(
-        law.diffusion_at(*jnp.asarray([x, u]), 0.0, theta, jnp.zeros(0)) ** 2,
-        confined.dynamics().intensity[0, 0],
-    )
+    drift, diffusion, *_ = (part[0] for part in at_states(law, theta, jnp.zeros(0)))
+    assert_allclose(drift, wanted, rtol=1e-12)
+    assert_allclose(diffusion**2, confined.dynamics().intensity[0, 0])
 
 
 def test_a_fluctuating_dissipation_has_langevins_second_moments():
     law, theta = law_of(fluctuating_dissipation(), {**THETA, "intermittency": 1.1, "renewal": 0.5})
     z, weights = np.polynomial.hermite_e.hermegauss(40)
     x = u = jnp.zeros(2)
-    squares = [law.diffusion_at(x, u, 0.0, theta, jnp.array([v]))[0] ** 2 for v in z]
-    mean = weights @ np.asarray(squares) / weights.sum()
+    diffusion = jax.jit(jax.vmap(lambda v: law.diffusion_at(x, u, 0.0, theta, v)[0]))
+    squares = np.asarray(diffusion(jnp.asarray(z)[:, None])) ** 2
+    mean = weights @ squares / weights.sum()
     assert_allclose(mean, 2 * 1.3**2 * 0.7, rtol=1e-10)
     first, second = (weights @ np.log(squares) ** m / weights.sum() for m in (1, 2))
     assert_allclose(second - first**2, 1.1**2, rtol=1e-10)

@@ -75,11 +75,16 @@ class PosteriorDraws:
     @in_double_precision
     def log_prior(self) -> FloatArray:
         """Ln p(θ) of each draw."""
-        return np.asarray(jax.vmap(self.hypothesis.log_prior)(jnp.asarray(self.theta)))
+        return _log_prior(self.hypothesis, self.theta)
 
     def to_datatree(self, data: Displacements | None = None, **options: Any) -> "xr.DataTree":
         """A tree as ArviZ takes it; see the function `to_datatree`."""
         return to_datatree(self, data, **options)
+
+
+def _log_prior(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
+    """Ln p of each of many θ, by one program."""
+    return np.asarray(jax.jit(jax.vmap(hypothesis.log_prior))(jnp.asarray(theta)))
 
 
 @in_double_precision
@@ -172,12 +177,7 @@ def _gaussian_draws(
     kept = np.empty((0, len(names)))
     for _ in range(1000):
         fresh = rng.multivariate_normal(mode, record.posterior_cov, size=2 * n)
-        inside = np.array(
-            [
-                np.isfinite(hypothesis.log_prior(jnp.asarray(t))) and (signed | (t > 0)).all()
-                for t in fresh
-            ]
-        )
+        inside = np.isfinite(_log_prior(hypothesis, fresh)) & (signed | (fresh > 0)).all(axis=1)
         kept = np.concatenate([kept, fresh[inside]])
         if len(kept) >= n:
             return kept[:n]

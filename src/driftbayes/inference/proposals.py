@@ -121,18 +121,21 @@ class StudentMixture:
         """Ln of share times density of each component at each point, (component, point)."""
         n_dim = self.centers.shape[1]
         # Draws from a wide prior may be so far away that their square overflows.
-        whitened = np.clip(whitened, -1e150, 1e150)
-        joint = _log_constant(n_dim) - 0.5 * (FREEDOM + n_dim) * np.log1p(
-            np.sum(whitened**2, axis=1) / FREEDOM
+        squares = np.clip(whitened, -1e150, 1e150) ** 2
+        is_joint = ~self.is_product
+        log_laws = np.empty((len(squares), squares.shape[2]))
+        log_laws[is_joint] = _log_constant(n_dim) - 0.5 * (FREEDOM + n_dim) * np.log1p(
+            np.sum(squares[is_joint], axis=1) / FREEDOM
         )
-        product = n_dim * _log_constant(1) - 0.5 * (FREEDOM + 1) * np.sum(
-            np.log1p(whitened**2 / FREEDOM), axis=1
+        # A logarithm for each coordinate takes most of the time: for products alone.
+        log_laws[self.is_product] = n_dim * _log_constant(1) - 0.5 * (FREEDOM + 1) * np.sum(
+            np.log1p(squares[self.is_product] / FREEDOM), axis=1
         )
         log_det = np.sum(np.log(np.diagonal(self.factors, axis1=1, axis2=2)), axis=1)
         # A mode of next to no mass has a share that underflows, and no part in the density.
         with np.errstate(divide="ignore"):
             log_shares = np.log(self.shares)
-        return np.where(self.is_product[:, None], product, joint) + (log_shares - log_det)[:, None]
+        return log_laws + (log_shares - log_det)[:, None]
 
     def log_density(self, z: FloatArray) -> FloatArray:
         """Ln of the density of the mixture at each point."""

@@ -144,10 +144,12 @@ def check_at(law: Law, theta: Any, points: tuple[Array, Array, Array]) -> None:
     if problem := _problem(law, x.shape[1]):
         raise DriftbayesError(f"with data of {x.shape[1]} dimensions, {problem}")
     kick = jnp.zeros(law.n_hidden)
-    hidden = jax.vmap(lambda x, t: law.initial_hidden(x, t, theta, kick))(x, t)
+    hidden = jax.jit(jax.vmap(lambda x, t: law.initial_hidden(x, t, theta, kick)))(x, t)
     told = ", ".join(f"{k} = {float(v):.4g}" for k, v in theta._asdict().items())
     for what, function, call in _functions(law):
-        found = jax.vmap(lambda x, u, t, v, call=call: call(x, u, t, theta, v))(x, u, t, hidden)
+        at_each = jax.vmap(lambda x, u, t, v, call=call: call(x, u, t, theta, v))
+        # One program instead of one for each operation of the user.
+        found = jax.jit(at_each)(x, u, t, hidden)
         is_pair = isinstance(found, tuple)
         for number, part in enumerate(found if is_pair else (found,)):
             values = np.asarray(part).reshape(len(x), -1)
@@ -169,9 +171,10 @@ def check_at(law: Law, theta: Any, points: tuple[Array, Array, Array]) -> None:
                 raise DriftbayesError(msg)
     if law.hidden_velocity and law.initial_velocity is None:
         rest = jnp.zeros_like(x[0])
-        rates = jax.vmap(
+        at_rest = jax.vmap(
             lambda x, t, v: law.coefficients((x, rest, v), t, jnp.zeros(()), theta).rate
-        )(x, t, hidden)
+        )
+        rates = jax.jit(at_rest)(x, t, hidden)
         if not bool(jnp.all(rates > 0)):
             msg = (
                 f"{law.name} has no steady velocity about rest, where its drift does not fall with "
