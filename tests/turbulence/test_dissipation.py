@@ -1,5 +1,6 @@
 """Linear terms against exact solutions, and the filter against its formula."""
 
+import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -52,15 +53,15 @@ def test_each_term_at_one_wavenumber(terms, expected):
 
 @pytest.mark.parametrize(("kx", "ky"), [(1, 0), (2, 3), (3, -2)])
 def test_a_rossby_wave_moves_west_at_its_exact_speed(kx, ky):
-    # 42 steps: the pairs that are left are even in number, and one program has fewer copies.
-    grid, beta, t = Grid(16), 3.0, 2.1
+    # 38 steps: after the first pair 18 are left, and of an odd number the last is compiled anew.
+    grid, beta, t = Grid(16), 3.0, 1.9
     flow = Flow.make(grid, 0.05, dissipation=Dissipation(beta=beta))
 
     def wave(x, y):
         return np.cos(kx * x + ky * y + 0.3)
 
     speed = -beta / (kx**2 + ky**2)
-    found = np.asarray(evolved(flow, vorticity_modes(grid, wave), 42).zeta)
+    found = np.asarray(evolved(flow, vorticity_modes(grid, wave), 38).zeta)
     expected = np.asarray(vorticity_modes(grid, lambda x, y: wave(x - speed * t, y)))
     assert size(found - expected) < 1e-13 * size(expected)
 
@@ -98,7 +99,8 @@ def test_the_filter_acts_once_per_step():
     grid = Grid(32)
     flow = Flow.make(grid, 0.1, advects=False)
     zeta = flow.start(np.ones(grid.shape, np.complex128)).zeta
-    expected = np.asarray(zeta) * np.asarray(flow.damping) ** 6
+    # Compiled: there, as in the flow, the smallest numbers are 0.
+    expected = jax.jit(lambda zeta, damping: zeta * damping**6)(zeta, flow.damping)
     assert_allclose(evolved(flow, zeta, 6).zeta, expected, rtol=1e-13)
 
 

@@ -30,9 +30,10 @@ class _Waves(Interpolation):
         return jax.lax.complex(-psi_y, psi_x)
 
 
+@eqx.filter_jit
 def _begin(n_particles, seed):
-    x, y = np.asarray(seed_particles(n_particles, seed)).T
-    return x + 1j * y
+    x, y = seed_particles(n_particles, seed).T
+    return jax.lax.complex(x, y)
 
 
 def _at(t):
