@@ -61,7 +61,7 @@ def usual_promotion():
 
 @pytest.fixture(scope="module")
 def forcing():
-    return forcing_readings(seed=0, n_draws=8, duration=60.0)
+    return forcing_readings(seed=0, n_draws=6, duration=60.0)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_the_rate_of_a_reading_makes_the_simulator_draw_kicks_of_its_variance(fo
 def test_drawn_kicks_inject_what_the_closed_form_says(forcing):
     # The energy of a mode and its conjugate is exponential, those of different ones independent.
     pairs = ring_sum(K_F, WIDTH, -6) / 2
-    relative_sd = np.sqrt(pairs) / (ring_sum(K_F, WIDTH, -3) / 2) / np.sqrt(8)
+    relative_sd = np.sqrt(pairs) / (ring_sum(K_F, WIDTH, -3) / 2) / np.sqrt(6)
     for i in (0, 1):
         deviation = forcing.epsilon_drawn[i] / forcing.epsilon[i] - 1
         assert abs(deviation) < SIGMA * relative_sd
