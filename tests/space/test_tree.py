@@ -21,7 +21,7 @@ from driftbayes.space import map_tree
 from driftbayes.space.cells import box_around, interleave
 
 HOUR = 3600.0
-N_DIVIDED = 120
+N_DIVIDED = 200
 
 
 def hypotheses(*names, u_rms=0.02, timescale=1.0):
