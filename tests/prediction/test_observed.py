@@ -162,6 +162,7 @@ def test_sets_of_trajectories_that_are_scored_have_their_dense_density(name):
         assert_allclose(without, each.sum() - np.array([0, *each]), rtol=1e-7, err_msg=kind)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_predicted_displacements_are_of_the_particle_and_scored_ones_of_its_fixes(name):
     draws, values = draws_of(name)
@@ -223,12 +224,13 @@ def test_members_scatter_about_a_last_fix_that_has_an_error():
     """One fix says where a Brownian particle is to within σ, and a hundred say no less."""
     whole, tau, _ = tracks("regular")
     model = model_named("brownian+noise", MODELS)(kappa=1e-6, sigma=0.5)
-    found = forecast.ensemble([model] * 2000, whole, [0.0], tau=tau)[:, :, 0]
+    n = 400
+    found = forecast.ensemble([model] * n, whole, [0.0], tau=tau)[:, :, 0]
     x = whole.positions.reshape(3, N_POSITIONS, 2)
     # A particle that hardly moves is where its seven fixes have their mean.
     error = 0.5 / np.sqrt(N_POSITIONS)
-    assert_allclose(found.mean(axis=0), x.mean(axis=1), atol=5 * error / np.sqrt(2000) + 1e-4)
-    assert_allclose(found.std(axis=0), error, rtol=5 / np.sqrt(2 * 2000))
+    assert_allclose(found.mean(axis=0), x.mean(axis=1), atol=5 * error / np.sqrt(n) + 1e-4)
+    assert_allclose(found.std(axis=0), error, rtol=5 / np.sqrt(2 * n))
 
 
 @pytest.mark.parametrize("name", OTHERS)

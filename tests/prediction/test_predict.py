@@ -252,9 +252,13 @@ def conditioned(times, x, horizons, gamma, k, sd):
     return x[0] + gain @ (x[1:] - x[0]), ahead - gain @ cross.T
 
 
-@pytest.mark.parametrize("case", ["regular", "sampled", "irregular", "noisy"])
+# Every second fix is a regular track, too.
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param("regular", marks=pytest.mark.slow), "sampled", "irregular", "noisy"],
+)
 def test_members_are_draws_from_the_future_given_the_past(case):
-    gamma, k, horizons, n_members = 0.6, 1.5, np.array([0.3, 2.0]), 1000
+    gamma, k, horizons, n_members = 0.6, 1.5, np.array([0.3, 2.0]), 300
     whole = tracks()
     sd = 0.0
     x, times = whole.positions.reshape(3, 12, 2), whole.times.reshape(3, 12)
@@ -284,7 +288,7 @@ def test_members_are_draws_from_the_future_given_the_past(case):
 
 
 def test_knowing_the_past_narrows_the_near_future_and_not_the_far():
-    n_members = 1000
+    n_members = 300
     members = [Langevin(gamma=0.6, k=1.5)] * n_members
     found = ensemble(members, tracks(), [0.25, 60.0], tau=0.5)
     spread = found.var(axis=0).mean(axis=(0, 2))
@@ -297,7 +301,7 @@ def test_knowing_the_past_narrows_the_near_future_and_not_the_far():
 
 def test_brownian_particles_forget_all_but_their_place():
     whole = tracks()
-    found = ensemble([Brownian(kappa=0.7)] * 1000, whole, [1.0, 4.0], tau=0.5)
+    found = ensemble([Brownian(kappa=0.7)] * 300, whole, [1.0, 4.0], tau=0.5)
     last = whole.positions.reshape(3, 12, 2)[:, -1]
     moved = found - last[:, None]
     n = moved[:, :, 0].size

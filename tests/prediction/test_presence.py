@@ -116,13 +116,15 @@ def drifters(lon, lat, n=6, n_fixes=40, kappa=500.0, seed=2):
     )
 
 
-@pytest.mark.parametrize("place", [(20.0, 10.0), (179.9, 50.0)])
+@pytest.mark.parametrize(
+    "place", [pytest.param((20.0, 10.0), marks=pytest.mark.slow), (179.9, 50.0)]
+)
 def test_on_the_earth_it_is_the_histogram_of_members(place):
     made = drifters(*place)
     found = made.presence("0.05deg", n_draws=60)
     assert found.in_degrees
     assert_allclose(found.probability.sum() + found.outside, 1, rtol=1e-12)
-    members = made.particles(4000)
+    members = made.particles(1500)
     lonlat = members.lonlat[:, :, 1].reshape(-1, 2).copy()
     middle = found.edges[0].mean()
     lonlat[:, 0] = (lonlat[:, 0] - middle + 180) % 360 - 180 + middle

@@ -40,7 +40,7 @@ def mask(tracks, rows):
 # Clean data
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("n_dim", [1, 2, 3])
 @pytest.mark.parametrize("gamma_tau", [0.01, 1.0, 1e3])
 def test_clean_data_give_less_than_one_alarm_in_a_million_fixes(n_dim, gamma_tau):

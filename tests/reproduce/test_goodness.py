@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 FEW = ("--data-sets", "2", "--wrong-data-sets", "2", "--cases", "brownian,sub-brownian")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", CASES)
 def test_every_case_has_data_of_its_shape_and_a_model(name):
     case = CASES[name]

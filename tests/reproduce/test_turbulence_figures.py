@@ -21,6 +21,11 @@ TURNOVER = PUBLISHED.eddy_turnover_time
 
 
 @pytest.fixture(scope="module")
+def analysis(whole_analysis):
+    return whole_analysis
+
+
+@pytest.fixture(scope="module")
 def figures(analysis):
     return all_figures(analysis)
 

@@ -8,13 +8,15 @@ from driftbayes.comparison import compare_hypotheses
 from driftbayes.errors import DriftbayesError
 from driftbayes.reproduce.turbulence.analysis import data_sets
 from driftbayes.reproduce.turbulence.ladder import run_ladder
-from driftbayes.reproduce.turbulence.results import load_results
+from driftbayes.reproduce.turbulence.results import Results
 from driftbayes.reproduce.turbulence.summary import both_models
 
 
 @pytest.fixture(scope="module")
-def results():
-    return load_results()
+def results(packaged):
+    """Two of the four realisations."""
+    names = list(packaged.realisations)[::3]
+    return Results({name: packaged.realisations[name] for name in names})
 
 
 @pytest.fixture(scope="module")

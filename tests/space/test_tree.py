@@ -21,6 +21,7 @@ from driftbayes.space import map_tree
 from driftbayes.space.cells import box_around, interleave
 
 HOUR = 3600.0
+N_DIVIDED = 200
 
 
 def hypotheses(*names, u_rms=0.02, timescale=1.0):
@@ -54,12 +55,13 @@ def centres(found, axis):
 
 @pytest.fixture(scope="module")
 def divided():
-    return map_tree(brownian(halves, n=200), hypotheses("brownian+mean", "langevin+mean"), 1.0)
+    tracks = brownian(halves, n=N_DIVIDED)
+    return map_tree(tracks, hypotheses("brownian+mean", "langevin+mean"), 1.0)
 
 
 def test_constant_parameters_are_not_divided():
     models = hypotheses("brownian")
-    for seed in range(10):
+    for seed in range(4):
         found = map_tree(brownian(constant, seed=seed), models, 1.0, depth=4, scatter=False)
         assert found.log_bayes_factor_inhomogeneous < -3
         assert found.probability_homogeneous > 0.95
@@ -94,7 +96,7 @@ def test_two_halves_are_found(divided):
 
 
 def test_the_whole_region_has_the_evidence_of_a_comparison(divided):
-    data = displacements(brownian(halves, n=200), 1.0)
+    data = displacements(brownian(halves, n=N_DIVIDED), 1.0)
     found = compare_hypotheses([t.hypothesis for t in divided.models.values()], data)
     for name, tree in divided.models.items():
         assert_allclose(tree.log_evidence_homogeneous, found[name].log_evidence, atol=1e-3)
@@ -111,7 +113,7 @@ def test_probabilities_and_bayes_factors_agree(divided):
         assert_allclose(tree.probability_homogeneous, 1 / (1 + np.exp(k)), atol=1e-12)
         # Every step is in one leaf.
         steps = sum(p @ n for p, n in zip(tree.prunings.leaf, divided.n_steps, strict=True))
-        assert_allclose(steps, 200 * 15, rtol=1e-10)
+        assert_allclose(steps, N_DIVIDED * 15, rtol=1e-10)
     both = divided.to_json()
     assert both["log_bayes_factor_inhomogeneous"] > 100
     assert both["rivals"]["particles"]["brownian+mean"] > 0
@@ -128,7 +130,7 @@ def test_errors_are_calibrated_for_maps_from_the_prior():
     (model,) = make_hypotheses(["brownian"], u_rms=0.1, timescale=0.01).hypotheses
     scale = float(model.priors["kappa"].scale)
     squares, variances, chances = [], [], []
-    n_sets, n_steps = 40, 400
+    n_sets, n_steps = 25, 400
     for _ in range(n_sets):
         truth = np.full((4, 4), rng.exponential(scale))
         if rng.random() < 0.5:
@@ -229,7 +231,7 @@ def test_the_map_as_a_dataset(divided):
     assert_allclose(
         dataset.attrs["log_bayes_factor_inhomogeneous"], divided.log_bayes_factor_inhomogeneous
     )
-    assert int(dataset["n_steps"].sum()) == 200 * 15
+    assert int(dataset["n_steps"].sum()) == N_DIVIDED * 15
     for name in (
         "kappa",
         "kappa_sd",

@@ -51,9 +51,9 @@ def test_known_answers_of_the_inventors(key, counter, expected):
 def test_jax_has_the_same_generator():
     rng = np.random.default_rng(0)
     key, high, low = (rng.integers(0, 2**32, n, dtype=np.uint32) for n in (2, 50, 50))
-    theirs = jax.extend.random.threefry_2x32(jnp.asarray(key), jnp.concatenate([high, low]))
+    theirs = jax.extend.random.threefry_2x32(jnp.asarray(key), np.concatenate([high, low]))
     ours = threefry(jnp.asarray(key), jnp.asarray(high), jnp.asarray(low))
-    assert_array_equal(jnp.concatenate(ours), theirs)
+    assert_array_equal(np.concatenate(ours), theirs)
 
 
 def test_uniform_numbers_are_the_middles_of_equal_cells():
@@ -102,7 +102,7 @@ def test_a_number_depends_on_its_counter_alone():
     key = _words(3, 1)
     many = complex_normal(key, _words(5, 5, 5, 5), _words(0, 1, 2, 3))
     one = complex_normal(key, _words(5), _words(2))
-    assert one[0] == many[2]
+    assert np.asarray(one)[0] == np.asarray(many)[2]
 
 
 def test_streams_have_numbers_of_their_own():

@@ -12,11 +12,18 @@ from driftbayes.turbulence import flow
 from driftbayes.turbulence.grid import Grid
 from driftbayes.turbulence.noise import random_start
 
-velocity = eqx.filter_jit(flow.velocity)
-advection = eqx.filter_jit(flow.advection)
+
+def _compiled(function):
+    """A function as one program; what follows is NumPy's."""
+    program = eqx.filter_jit(function)
+    return lambda *arguments: np.asarray(program(*arguments))
 
 
-@eqx.filter_jit
+velocity = _compiled(flow.velocity)
+advection = _compiled(flow.advection)
+
+
+@_compiled
 def advection_basdevant(grid, zeta):
     """The same from four real transforms: (kx² - ky²) F[uv] + kx ky F[v² - u²]."""
     psi = jnp.asarray(-grid.inverse_k2) * zeta
@@ -53,7 +60,7 @@ def test_advection_is_minus_u_dot_gradient_of_vorticity():
     # The vorticity is -8 of the first wave and -10 of the second.
     zeta_x = -16 * cos(2 * x) * cos(2 * y) - 20 * cos(x) * cos(3 * y)
     zeta_y = 16 * sin(2 * x) * sin(2 * y) + 60 * sin(x) * sin(3 * y)
-    found = grid.to_points(advection(grid, velocity(grid, zeta)))
+    found = np.fft.irfft2(advection(grid, velocity(grid, zeta)))
     expected = -(u * zeta_x + v * zeta_y)
     assert size(expected) > 10
     # Velocity and gradient are nearly at right angles; rounding knows only their sizes.
@@ -63,7 +70,7 @@ def test_advection_is_minus_u_dot_gradient_of_vorticity():
 def test_packed_advection_equals_basdevants_form():
     # Without truncation: aliased modes, too, must be the same.
     grid = Grid(64)
-    zeta = jnp.asarray(random_start(grid, seed=3))
+    zeta = random_start(grid, seed=3)
     reference = advection_basdevant(grid, zeta)
     found = advection(grid, velocity(grid, zeta))
     inside = grid.resolved > 0
@@ -71,11 +78,11 @@ def test_packed_advection_equals_basdevants_form():
 
 
 def test_advection_conserves_energy_and_enstrophy_when_truncated():
-    grid = Grid(48)
-    kept = (np.abs(grid.ky) < 16) & (grid.kx < 16)
-    zeta = jnp.asarray(random_start(grid, seed=4) * kept)
+    grid = Grid(64)
+    kept = (np.abs(grid.ky) < 21) & (grid.kx < 21)
+    zeta = random_start(grid, seed=4) * kept
     tendency = advection(grid, velocity(grid, zeta))
-    gained = np.asarray(grid.weights * np.real(np.conj(zeta) * tendency)) / grid.n**4
+    gained = grid.weights * np.real(np.conj(zeta) * tendency) / grid.n**4
     for factor in (grid.inverse_k2, np.ones(grid.shape)):
         assert abs(np.sum(factor * gained)) < 1e-13 * np.sum(factor * np.abs(gained))
 
@@ -86,8 +93,8 @@ def test_a_shift_of_the_field_shifts_its_tendency():
     zeta = random_start(grid, seed=5) * kept
     # Not by whole cells, so that no copying of points could pass.
     turn = np.exp(1j * (0.123 * grid.kx + 0.456 * grid.ky)) * kept
-    moved = advection(grid, velocity(grid, jnp.asarray(zeta * turn)))
-    expected = turn * advection(grid, velocity(grid, jnp.asarray(zeta)))
+    moved = advection(grid, velocity(grid, zeta * turn))
+    expected = turn * advection(grid, velocity(grid, zeta))
     assert size((moved - expected) * kept) < 1e-13 * size(expected)
 
 
@@ -108,10 +115,10 @@ def test_gpu_branches_of_velocity_and_advection_give_identical_numbers(request):
 
 def test_single_precision_stays_single_and_is_right_to_its_digits():
     grid = Grid(64)
-    zeta = jnp.asarray(random_start(grid, seed=7))
+    zeta = random_start(grid, seed=7)
     q = velocity(grid, zeta)
     tendency = advection(grid, q)
-    q_single = velocity(grid, zeta.astype(jnp.complex64))
+    q_single = velocity(grid, zeta.astype(np.complex64))
     tendency_single = advection(grid, q_single)
     assert q_single.dtype == tendency_single.dtype == jnp.complex64
     assert_allclose(q_single, q, atol=1e-6 * size(q))

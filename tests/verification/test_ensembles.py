@@ -181,6 +181,7 @@ def swarm(seed, n_starts=40, n_drifters=6, noise=0.05, every=4):
     return tracks, members
 
 
+@pytest.mark.slow
 def test_errors_over_starts_are_right_where_drifters_move_together():
     """The spread of the mean score over 60 data sets, against the errors that are stated."""
     means, errors = [], {"drifters": [], "starts": []}
@@ -204,6 +205,9 @@ def test_shared_motion_is_noted_unless_starts_are_resampled(tmp_path, capsys, ob
     by_start = db.score_ensembles(tracks, {"e": members}, errors="starts")
     assert not any("move together" in note for note in by_start.notes)
     assert (by_start.n_units, noted.n_units) == (40, 6)
+    # Over drifters, which share their motion, errors are too small; by how much is slow to show.
+    own, other = (r.ensembles["e"].means["energy_score"][1] for r in (by_start, noted))
+    assert own > 1.5 * other
     assert not db.score_ensembles(observed, {"e": ensemble(observed, 1.0)}).notes
     tracks.to_dataframe().to_csv(tmp_path / "seen.csv", index=False)
     members.to_dataframe().to_csv(tmp_path / "model.csv", index=False)

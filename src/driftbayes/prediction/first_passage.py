@@ -19,14 +19,17 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from numpy.typing import ArrayLike
 from scipy.special import erfc, gamma, jn_zeros, jv
 
 from driftbayes.inference import PosteriorDraws
 from driftbayes.inference.hypothesis import check_plain
+from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
 from driftbayes.prediction.forecast import covariance_root, philox
 from driftbayes.typing import FloatArray
@@ -134,6 +137,18 @@ def _counted(hits: FloatArray) -> Law:
     return law
 
 
+@eqx.filter_jit
+def _matrices(models: AbstractModel, step: Array) -> tuple[Array, Array, Array]:
+    """Propagator of a step, and roots of the covariances of its noise and of the start."""
+
+    def of(model: AbstractModel) -> tuple[Array, Array, Array]:
+        motion = model.motion()
+        a, q = motion.transition(step)
+        return a, covariance_root(q), covariance_root(motion.initial_covariance())
+
+    return jax.vmap(of)(models)
+
+
 @in_double_precision
 def _first_hits(
     draws: PosteriorDraws,
@@ -146,14 +161,9 @@ def _first_hits(
     (end, n_steps), (distance, shape) = grid, target
     step = end / n_steps
     with jax.enable_x64(True):  # noqa: FBT003
-        models = jax.vmap(lambda model: model.motion())(draws.models())
-        a, q = jax.vmap(lambda model: model.transition(jnp.asarray(step)))(models)
-        begin = jax.vmap(lambda model: model.initial_covariance())(models)
         of = np.arange(_N_PATHS) % len(draws)
-        a, root, start = (
-            np.asarray(matrices)[of]
-            for matrices in (a, jax.vmap(covariance_root)(q), jax.vmap(covariance_root)(begin))
-        )
+        found = _matrices(draws.models(), jnp.asarray(step))
+        a, root, start = (np.asarray(matrices)[of] for matrices in found)
     rng = np.random.Generator(philox(*seed))
     size = (_N_PATHS, 1 if shape == "line" else n_dim, a.shape[-1])
     state = np.einsum("pij,paj->pai", start, rng.standard_normal(size))

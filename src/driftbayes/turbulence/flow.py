@@ -251,12 +251,11 @@ class Flow(eqx.Module):
             zeta: Transform of the vorticity; unresolved modes are removed.
             seed: Random seed of the forcing.
         """
-        mask = jnp.asarray(self.damping > 0)
-        older = jnp.zeros(self.grid.shape, self.complex_dtype)
+        older = jnp.asarray(np.zeros(self.grid.shape, self.complex_dtype))
         return FlowState(
-            zeta=jnp.where(mask, jnp.asarray(zeta, jnp.complex128), 0.0),
+            zeta=_masked(self.damping, zeta),
             older=(older, older),
-            step=jnp.zeros((), jnp.int64),
+            step=jnp.asarray(np.zeros((), np.int64)),
             key=jnp.asarray(key_words(seed, "forcing")),
         )
 
@@ -326,6 +325,11 @@ def rk4_step(
     fourth = tendency(flow.decay * zeta + dt * (half * third))
     mean = (flow.decay * first + 2 * half * (second + third) + fourth) / 6
     return _next(flow, state, flow.finish(flow.decay * zeta + dt * mean, kick), first)
+
+
+@jax.jit
+def _masked(damping: Float[Array, "ky kx"], zeta: Modes) -> Modes:
+    return jnp.where(damping > 0, zeta.astype(jnp.complex128), 0.0)
 
 
 def _next(flow: Flow, state: FlowState, zeta: Array, tendency: Array) -> tuple[FlowState, Points]:

@@ -8,8 +8,10 @@ drawn before it, so a run can be restarted, refined or moved without a change in
 __all__ = ["STARTS", "STREAMS", "complex_normal", "key_words", "threefry", "uniform"]
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, UInt32
@@ -54,6 +56,8 @@ def threefry(
     return x, y
 
 
+# Called on their own, too: operation by operation, 20 rounds would be 100 programs.
+@partial(jax.jit, inline=True)
 def uniform(
     key: UInt32[Array, " 2"], high: UInt32[Array, "*shape"], low: UInt32[Array, "*shape"]
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
@@ -62,6 +66,7 @@ def uniform(
     return (x.astype(jnp.float64) + 0.5) * _TWO_32, (y.astype(jnp.float64) + 0.5) * _TWO_32
 
 
+@partial(jax.jit, inline=True)
 def complex_normal(
     key: UInt32[Array, " 2"], high: UInt32[Array, "*shape"], low: UInt32[Array, "*shape"]
 ) -> Complex[Array, "*shape"]:

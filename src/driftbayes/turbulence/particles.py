@@ -20,7 +20,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float, Int
+from jaxtyping import Array, Complex, Float, Int, UInt32
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.flow import Flow
@@ -216,8 +216,15 @@ def seed_particles(n_particles: int, seed: int) -> Float[Array, "particle 2"]:
     if n_particles != int(n_particles) or not 0 <= n_particles < 2**32:
         msg = f"the number of particles must be a whole number, 0 or more, got {n_particles}"
         raise DriftbayesError(msg)
-    count = jnp.arange(n_particles, dtype=jnp.uint32)
-    x, y = uniform(jnp.asarray(key_words(seed, "particles")), jnp.zeros_like(count), count)
+    count = np.arange(n_particles, dtype=np.uint32)
+    return _in_the_square(jnp.asarray(key_words(seed, "particles")), jnp.asarray(count))
+
+
+@jax.jit
+def _in_the_square(
+    key: UInt32[Array, " 2"], count: UInt32[Array, " particle"]
+) -> Float[Array, "particle 2"]:
+    x, y = uniform(key, jnp.zeros_like(count), count)
     return 2 * jnp.pi * jnp.stack([x, y], axis=-1)
 
 

@@ -17,6 +17,7 @@ $$\frac{\varepsilon - \eta/k_c^2}{2A} \le E \le \frac{\eta}{2A}$$
 from types import SimpleNamespace
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -160,6 +161,9 @@ def _drawn_rate(rng: np.random.Generator, factor: float, n_steps: int) -> float:
     return float(0.5 * np.mean(u**2 + v**2) / (n_steps * DT))
 
 
+_energy_mean = eqx.filter_jit(energy_mean)
+
+
 def _stationary_energy(epsilon: float, seed: int, duration: float) -> tuple[float, float]:
     """Mean energy of a small forced flow and its standard error, the first quarter left out."""
     dt = _SMALL["dt"]
@@ -176,7 +180,7 @@ def _stationary_energy(epsilon: float, seed: int, duration: float) -> tuple[floa
     energies = []
     for _ in range(round(duration / (2 * n_pairs * dt))):
         state = march(flow, state, no_particles, bilinear, 1, n_pairs)[0]
-        energies.append(float(energy_mean(flow.grid, state.zeta)))
+        energies.append(float(_energy_mean(flow.grid, state.zeta)))
     kept = np.array(energies[len(energies) // 4 :])
     blocks = np.array([block.mean() for block in np.array_split(kept, _BLOCKS)])
     return float(kept.mean()), float(blocks.std(ddof=1) / np.sqrt(_BLOCKS))
