@@ -14,7 +14,8 @@ from driftbayes.turbulence.noise import random_start
 from driftbayes.turbulence.particles import INTERPOLATIONS, seed_particles
 
 SPLINES = ["cubic", "quintic"]
-PLACES = np.asarray(seed_particles(4000, 0)).T
+# In one program: this is computed wherever tests are collected.
+PLACES = np.asarray(jax.jit(seed_particles, static_argnums=(0, 1))(4000, 0)).T
 
 
 @eqx.filter_jit
