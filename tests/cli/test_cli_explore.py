@@ -117,7 +117,7 @@ def test_what_a_killed_session_left_is_removed_by_the_next_and_no_other(tmp_path
             assert process.stdout.readline() == b"ready\n"
         assert len(list(tmp_path.glob(".driftbayes-*/*/dropped.csv"))) == 2
         first.kill()
-        first.communicate()
+        first.wait()
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         Session().close()
         (kept,) = tmp_path.glob(".driftbayes-*/*/dropped.csv")
@@ -125,7 +125,8 @@ def test_what_a_killed_session_left_is_removed_by_the_next_and_no_other(tmp_path
     finally:
         for process in started:
             process.kill()
-            process.communicate()
+            process.wait()
+            process.stdout.close()
 
 
 @pytest.mark.slow
