@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
 
 # Nothing is computed: autodoc only imports, and must not look for other devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -102,19 +103,21 @@ def build(source: Path, folder: Path, scratch: Path) -> None:
 
 def sphinx(builder: str, source: Path, folder: Path, doctrees: Path) -> int:
     """Run one builder of Sphinx; not zero if it warned of anything."""
-    app = Sphinx(
-        srcdir=source,
-        confdir=None,
-        outdir=folder,
-        doctreedir=doctrees,
-        buildername=builder,
-        confoverrides=SETTINGS,
-        status=None,
-        warningiserror=True,
-        freshenv=True,
-    )
-    app.build()
-    return int(app.statuscode)
+    # What one run registers with docutils, another in this process would warn of.
+    with docutils_namespace():
+        app = Sphinx(
+            srcdir=source,
+            confdir=None,
+            outdir=folder,
+            doctreedir=doctrees,
+            buildername=builder,
+            confoverrides=SETTINGS,
+            status=None,
+            warningiserror=True,
+            freshenv=True,
+        )
+        app.build()
+        return int(app.statuscode)
 
 
 def is_site(folder: Path) -> bool:

@@ -24,7 +24,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             n_cases=args.cases,
             seed=args.seed,
             only=args.only,
-            hostile=not args.no_hostile,
+            hostile=() if args.no_hostile else fuzz_hostile.KINDS,
             n_workers=args.workers,
             keep=args.keep,
         )
@@ -124,7 +124,7 @@ def run(
     n_cases: int,
     seed: int = 1,
     only: str = "",
-    hostile: bool = True,
+    hostile: Collection[str] = fuzz_hostile.KINDS,
     n_workers: int = 1,
     keep: Path | None = None,
 ) -> Tally:
@@ -135,7 +135,7 @@ def run(
         n_cases: Number of mutated files.
         seed: Of the mutations.
         only: Beginning of the names of the samples to mutate; empty for all.
-        hostile: Whether to run the hand-made files too.
+        hostile: Kinds of hand-made files to run too.
         n_workers: Processes that read.
         keep: Directory for files that failed.
     """
@@ -181,11 +181,13 @@ def table(tally: Tally) -> str:
     return "\n".join(lines)
 
 
-def _cases(folder: Path, n_cases: int, seed: int, only: str, *, hostile: bool) -> Iterator[Case]:
+def _cases(
+    folder: Path, n_cases: int, seed: int, only: str, *, hostile: Collection[str]
+) -> Iterator[Case]:
     if hostile:
         place = folder / "hostile"
         place.mkdir()
-        for name, path, chosen, is_scan in fuzz_hostile.make(place):
+        for name, path, chosen, is_scan in fuzz_hostile.make(place, hostile):
             yield Case(f"hostile:{name}", path, chosen, is_scan, in_blocks=not is_scan)
     samples = [
         sample for sample in fuzz_samples.make(folder / "samples") if sample.name.startswith(only)

@@ -1,6 +1,6 @@
 """Hand-made files that mean harm: code, endless devices, bombs, lies about sizes, deep nesting."""
 
-__all__ = ["make"]
+__all__ = ["KINDS", "make"]
 
 import gzip
 import io
@@ -10,7 +10,7 @@ import pickle
 import socket
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,25 @@ import xarray as xr
 from driftbayes.io import write_scan
 from fuzz_samples import scan
 
+KINDS = ("tables", "xml", "numpy", "parquet", "netcdf", "stores", "runs", "special", "scans")
 MARK = "code-was-run"
 _ROWS = b"id,time,x,y\na,0,1,2\na,1,2,3\nb,0,5,6\nb,1,6,7\n"
 
 
-def make(folder: Path) -> Iterator[tuple[str, Path, str | None, bool]]:
+def make(
+    folder: Path, kinds: Collection[str] = KINDS
+) -> Iterator[tuple[str, Path, str | None, bool]]:
     """Write the files, one at a time: name, path, format or None, whether it is a scan.
 
     Args:
         folder: An empty directory.
+        kinds: Which of them.
     """
-    for maker in (_tables, _xml, _numpy, _parquet, _netcdf, _stores, _runs, _special, _scans):
-        for name, path in maker(folder):
-            yield name, path, None, maker is _scans
+    makers = (_tables, _xml, _numpy, _parquet, _netcdf, _stores, _runs, _special, _scans)
+    for kind, maker in zip(KINDS, makers, strict=True):
+        if kind in kinds:
+            for name, path in maker(folder):
+                yield name, path, None, kind == "scans"
 
 
 class _Harm:

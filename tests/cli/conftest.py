@@ -82,11 +82,14 @@ def parsers_of():
 
 @pytest.fixture(scope="session")
 def process(tmp_path_factory):
-    """Run a command as a person does, in a process of its own; compiled programs are kept."""
-    cache = tmp_path_factory.mktemp("cache")
+    """Run a command as a person does, in a process of its own.
+
+    Compiled programs are those of the tests in this process; `process.cache` is a folder for
+    tests that are about the cache itself.
+    """
 
     def run(*arguments, cwd=None, python=("-m", "driftbayes"), **variables) -> Answer:
-        environment = {**os.environ, "DRIFTBAYES_CACHE": str(cache), **variables}
+        environment = {**os.environ, "DRIFTBAYES_CACHE": "off", **variables}
         done = subprocess.run(
             [sys.executable, *python, *map(str, arguments)],
             capture_output=True,
@@ -98,7 +101,7 @@ def process(tmp_path_factory):
         )
         return Answer(done.returncode, done.stdout, done.stderr)
 
-    run.cache = cache
+    run.cache = tmp_path_factory.mktemp("cache")
     return run
 
 

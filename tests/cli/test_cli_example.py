@@ -58,6 +58,8 @@ TRUTH = {
 }
 
 
+# Every data set is made and read above; whether its truth is found, is statistics.
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::driftbayes.errors.DriftbayesWarning")
 @pytest.mark.parametrize("name", TRUTH)
 def test_the_truth_is_within_its_errors(name):

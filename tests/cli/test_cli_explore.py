@@ -15,6 +15,7 @@ import pytest
 
 from driftbayes.cli.explore import _given
 from driftbayes.cli.main import build_parser
+from driftbayes.explore.session import Session
 
 
 @contextmanager
@@ -87,7 +88,49 @@ def test_it_serves_a_file_until_it_is_ended_and_leaves_nothing(tracks_csv, tmp_p
     assert tracks_csv.exists()
 
 
-def test_what_a_killed_session_left_is_removed_by_the_next_and_no_other(tmp_path):
+# A folder as a session makes it, without the libraries that one computes with.
+_SESSION = """
+import tempfile, time
+from pathlib import Path
+from driftbayes.storage.leftovers import temporary_path
+
+folder = temporary_path(Path(tempfile.gettempdir()) / "explore") / "upload"
+folder.mkdir(parents=True)
+(folder / "dropped.csv").write_text("")
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_killed_session_left_is_removed_by_the_next_and_no_other(tmp_path, monkeypatch):
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _SESSION],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+        for _ in range(2)
+    ]
+    first, second = started
+    try:
+        for process in started:
+            assert process.stdout.readline() == b"ready\n"
+        assert len(list(tmp_path.glob(".driftbayes-*/*/dropped.csv"))) == 2
+        first.kill()
+        first.wait()
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        Session().close()
+        (kept,) = tmp_path.glob(".driftbayes-*/*/dropped.csv")
+        assert f"-{second.pid}-" in str(kept)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+@pytest.mark.slow
+def test_what_a_killed_command_left_is_removed_by_the_next_and_no_other(tmp_path):
     with exploring(cwd=tmp_path) as first, exploring(cwd=tmp_path) as second:
         for process in (first, second):
             upload(process.stdout.readline().strip())

@@ -1,9 +1,15 @@
 """The turbulence commands, as a person sees them."""
 
+import io
+from contextlib import redirect_stderr, redirect_stdout
+
 import jax
+import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from PIL import Image
 
+import driftbayes as db
 from driftbayes.cli import turbulence as command
 from driftbayes.cli.main import build_parser
 from driftbayes.turbulence.config import PRESETS, RunConfig
@@ -27,12 +33,20 @@ def usual_promotion():
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def run(tmp_path_factory):
+    """A run's folder, and what it said."""
     from driftbayes.cli.main import main
 
     folder = tmp_path_factory.mktemp("runs") / "run"
-    assert main(["turbulence", "run", *SMALL, "-o", str(folder)]) == 0
-    return folder
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        assert main(["turbulence", "run", *SMALL, "-o", str(folder)]) == 0
+    return folder, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def finished(run):
+    return run[0]
 
 
 def test_what_the_parser_knows_is_what_the_simulator_knows():
@@ -52,12 +66,11 @@ def test_what_the_parser_knows_is_what_the_simulator_knows():
     assert given < {action.dest for action in run._actions}
 
 
-def test_a_run_says_what_came_of_it_and_what_to_do_next(ask, tmp_path):
-    answer = ask("turbulence", "run", *SMALL, "-o", tmp_path / "r")
-    assert answer.code == 0
-    assert "160 steps to t = 1.6" in answer.out
-    assert "eddy_turnover_time" in answer.out
-    assert "driftbayes scan" in answer.err
+def test_a_run_says_what_came_of_it_and_what_to_do_next(run):
+    _, out, err = run
+    assert "160 steps to t = 1.6" in out
+    assert "eddy_turnover_time" in out
+    assert "driftbayes scan" in err
 
 
 def test_scan_takes_the_directory_of_a_run(ask, finished):
@@ -80,7 +93,10 @@ def test_the_film_has_a_frame_for_every_snapshot(ask, finished, tmp_path):
 
 
 def test_particles_start_where_a_table_says(ask, tmp_path):
-    (tmp_path / "where.csv").write_text("x,y\n1,2\n3,4\n")
+    # As many as in the other run, whose programs serve again.
+    places = np.random.default_rng(0).uniform(0, 6, (50, 2)).round(3)
+    rows = [f"{x},{y}" for x, y in places.tolist()]
+    (tmp_path / "where.csv").write_text("\n".join(["x,y", *rows]))
     numbers = [word for word in SMALL if word not in ("--particles", "50")]
     answer = ask(
         *("turbulence", "run", *numbers, "--positions", tmp_path / "where.csv"),
@@ -88,7 +104,10 @@ def test_particles_start_where_a_table_says(ask, tmp_path):
     )
     assert answer.code == 0
     found = ask("info", tmp_path / "r", "--json").json
-    assert found["n_trajectories"] == 2
+    assert found["n_trajectories"] == 50
+    tracks = db.read(tmp_path / "r")
+    # They are recorded after the spin-up, during which nothing moves them.
+    assert_allclose(tracks.positions[tracks.starts[:-1]], places)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +115,10 @@ def test_particles_start_where_a_table_says(ask, tmp_path):
     [
         (("run", "--grid", "33", "-o", "r"), "even number of points"),
         (("run", "--k-f", "90", "-o", "r"), "forcing ring reaches"),
-        (("run", "--dt", "0.05", "--record-every", "0.2", "-o", "r"), "is too large"),
+        (
+            ("run", *SMALL, "--dt", "0.1", "--record-every", "0.4", "-o", "r"),
+            "is too large",
+        ),
         (("run", "--positions", "nowhere.csv", "-o", "r"), "expected a table"),
         (("run", "--checkpoint-every", "0", "-o", "r"), "--checkpoint-every must be"),
         (("resume", "nowhere"), "holds no run"),

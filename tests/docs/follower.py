@@ -49,7 +49,7 @@ class Follower:
     def follow(self, block: Block) -> str:
         """Do what a block says; what is printed, notes included."""
         if block.mark == "parse":
-            self._parse(block)
+            self.parse(block)
             return ""
         with contextlib.chdir(self.folder), self._terminal() as printed:
             if block.language == "python":
@@ -125,16 +125,17 @@ class Follower:
         done = subprocess.run(asked, capture_output=True, encoding="utf-8", check=False)
         if done.returncode != 0:
             self.fail(line.line, "make does not know this", done.stderr)
-        self._parse(Block("sh", "parse", done.stdout, line.line, line.line))
+        self.parse(Block("sh", "parse", done.stdout, line.line, line.line))
 
-    def _parse(self, block: Block) -> None:
+    def parse(self, block: Block) -> None:
+        """Give the commands of a block to the parser, and the block to a shell that only reads."""
         done = subprocess.run(
             ["bash", "-n"], input=block.text, capture_output=True, encoding="utf-8", check=False
         )
         if done.returncode != 0:
             self.fail(block.line, "not a shell's syntax", done.stderr)
         for line in commands(block):
-            if line.program == "driftbayes":
+            if line.program == "driftbayes" and line.code == 0:
                 refused = refusal(line.words)
                 if refused:
                     self.fail(line.line, "the command line is refused", refused)

@@ -1,5 +1,6 @@
-"""The pages of the documentation, and the blocks of code in them."""
+"""The pages of the documentation, the blocks of code in them, and names that they use."""
 
+import importlib
 import re
 import shlex
 from dataclasses import dataclass
@@ -158,3 +159,22 @@ def _words(text: str) -> list[str]:
         return []
     only_shell = any(set(word) <= _OPERATORS or _SHELL.search(word) for word in words)
     return [] if only_shell else words
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    words = name.split(".")
+    for n in range(len(words), 0, -1):
+        try:
+            found = importlib.import_module(".".join(words[:n]))
+        except ModuleNotFoundError:
+            continue
+        for word in words[n:]:
+            # A field of a dataclass without a default is an annotation only.
+            if word in getattr(found, "__annotations__", {}):
+                return True
+            if not hasattr(found, word):
+                return False
+            found = getattr(found, word)
+        return True
+    return False

@@ -1,13 +1,15 @@
 """Every block of code in the README and the documentation does what it says.
 
 Blocks ```sh and ```python are run in the order of the page, in one folder and one Python. Those
-marked `slow` are run by `make test-slow`; those marked `parse` are given to the parser only. A
-```text block right after one is what it prints. To write what is printed into the pages, and the
-pictures into docs/figures:
+marked `slow` are run by `make test-slow`, and so are long pages; by default their commands are
+given to the parser, and their names are looked up. Blocks marked `parse` are given to the parser
+only. A ```text block right after one is what it prints. To write what is printed into the pages,
+and the pictures into docs/figures:
 
     DRIFTBAYES_WRITE_PAGES=1 python -m pytest tests/docs -k NAME [-m ""]
 """
 
+import ast
 import os
 import shutil
 import warnings
@@ -16,7 +18,7 @@ from importlib.util import find_spec
 import pytest
 from follower import Follower
 from outputs import difference
-from pages import CODE, MARKS, OTHER, PAGES, ROOT, Block, Page, page_of, read_page
+from pages import CODE, MARKS, OTHER, PAGES, ROOT, Block, Page, exists, page_of, read_page
 
 WRITE = os.environ.get("DRIFTBAYES_WRITE_PAGES") == "1"
 FIGURES = ROOT / "docs/figures"
@@ -35,6 +37,17 @@ SIMULATORS = {
 # Pages with draws from a posterior, which another processor keeps or rejects at the last digit:
 # their numbers may differ by this share.
 CHANCE = {"docs/commands/backtest.md": 0.35, "docs/forecasts.md": 0.35}
+
+# Pages that take seconds, and whose commands have tests of their own: followed by the slow tests.
+LONG = {
+    *("docs/forecasts.md", "docs/turbulence-experiment.md"),
+    *(f"docs/commands/{name}.md" for name in ("backtest", "check", "pairs", "recommend", "report")),
+    *(
+        f"docs/tutorials/{name}.md"
+        for name in ("animal", "dask-cluster", "forecast-opendrift", "new-model", "particles")
+    ),
+    "docs/tutorials/turbulence.md",
+}
 
 WITH_CODE = [path for path in PAGES if read_page(path).code]
 WITH_SLOW = [path for path in WITH_CODE if "slow" in {b.mark for b in read_page(path).code}]
@@ -110,7 +123,14 @@ def check_page(path, follow, folder, *, slow):
             assert made.exists(), f"no command of {page.name} wrote {picture.name}"
 
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=name_of)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if name_of(path) in LONG else [])
+        for path in WITH_CODE
+    ],
+    ids=name_of,
+)
 def test_the_page_can_be_followed(path, follow, tmp_path):
     check_page(path, follow, tmp_path, slow=False)
 
@@ -126,6 +146,35 @@ def test_the_page_can_be_followed_with_its_slow_blocks(path, follow, tmp_path):
             # Of the packages that it needs; ours are printed all the same.
             warnings.simplefilter("ignore")
         check_page(path, follow, tmp_path, slow=True)
+
+
+def unknown_names(source):
+    """Names of the package that a block of Python uses and that do not exist."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "driftbayes":
+            yield from (
+                name
+                for name in (f"{node.module}.{alias.name}" for alias in node.names)
+                if not exists(name)
+            )
+        is_attribute = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if is_attribute and node.value.id == "db" and not exists(f"driftbayes.{node.attr}"):
+            yield f"db.{node.attr}"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in WITH_CODE if p in WITH_SLOW or name_of(p) in LONG], ids=name_of
+)
+def test_commands_and_names_of_what_is_run_by_the_slow_tests_exist(path, tmp_path):
+    page = read_page(path)
+    follower = Follower(page, tmp_path, tmp_path)
+    for block in page.code:
+        if block.language == "sh":
+            follower.parse(block)
+        else:
+            unknown = list(unknown_names(block.text))
+            assert unknown == [], f"{page.name}:{block.line}"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
@@ -191,6 +240,12 @@ def test_what_only_parses_is_not_run_and_what_does_not_parse_is_refused(follow):
     )
     with pytest.raises(pytest.fail.Exception, match=r"page.md:2: the command line is refused"):
         follow_text(follow, "```sh parse\ndriftbayes scan far.zarr --tows 1,2\n```\n")
+
+
+def test_names_that_do_not_exist_are_found():
+    source = "import driftbayes as db\nfrom driftbayes.models import Langevin, Gone\n"
+    found = list(unknown_names(source + "db.read('a'), db.gone('b')"))
+    assert found == ["driftbayes.models.Gone", "db.gone"]
 
 
 def test_a_target_that_make_does_not_have_is_refused(follow):

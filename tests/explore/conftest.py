@@ -1,11 +1,10 @@
 """A server in this process, and a browser to look at it; its children share what they compile."""
 
 import threading
-from functools import partial
 
 import numpy as np
 import pytest
-from desk_explore import Client, prepare_in
+from desk_explore import Client, prepare
 
 from driftbayes import Trajectories
 from driftbayes.cli.explore import _read
@@ -16,13 +15,12 @@ from driftbayes.testing import reference
 
 
 @pytest.fixture(scope="session")
-def start_server(tmp_path_factory):
+def start_server():
     """Start a server; all are stopped at the end."""
     running = []
-    cache = partial(prepare_in, str(tmp_path_factory.mktemp("cache")))
 
     def start(**options):
-        server = Server(Explorer(read=_read, prepare=cache, **options))
+        server = Server(Explorer(read=_read, prepare=prepare, **options))
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         running.append((server, thread))

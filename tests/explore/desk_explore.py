@@ -10,11 +10,11 @@ from urllib.parse import quote
 CHOSEN = {"models": ["brownian", "langevin"], "u_rms": 1.5, "timescale": 1.0}
 
 
-def prepare_in(cache):
-    """For the process that computes: what it compiles is kept in a folder."""
+def prepare():
+    """For the process that computes: compiled programs are those that all tests share."""
     from driftbayes.cli._jax import prepare_jax
 
-    os.environ["DRIFTBAYES_CACHE"] = cache
+    os.environ["DRIFTBAYES_CACHE"] = "off"
     prepare_jax()
 
 

@@ -216,20 +216,30 @@ def together_csv(n_fixes=60):
 
 
 def test_models_with_shared_motion_are_compared_and_laws_of_pairs_refused(client):
-    _, card = client.upload({"t.csv": together_csv()})
+    # Few fixes, and so few sampling times: each takes a second with shared motion.
+    _, card = client.upload({"t.csv": together_csv(22)})
     request = {"data": card["data"], "tau": 0, "u_rms": 1.0, "timescale": 1.0}
     models = ["brownian", "langevin", "brownian+common", "langevin+common"]
     _, found = client.ask("compare", {**request, "models": models})
     assert [model["name"] for model in found["models"]] == models
-    assert "brownian: treated as independent ln K = " in found["verdict"]
+    assert "brownian over langevin: treated as independent ln K = " in found["verdict"]
     assert "with shared motion (+common) ln K = " in found["verdict"]
     _, found = client.ask("compare", {**request, "models": ["power"]})
     assert found["error"] == (
         "'power' is a law of pairs of particles; compare it with `driftbayes pairs`"
     )
-    # Fewer fixes, and so fewer sampling times: each takes a second with shared motion.
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        ["brownian+common"],
+        pytest.param(["brownian+common", "brownian+flow"], marks=pytest.mark.slow),
+    ],
+)
+def test_models_with_shared_motion_are_scanned(client, models):
     _, card = client.upload({"t.csv": together_csv(22)})
-    request |= {"data": card["data"], "models": ["brownian+common", "brownian+flow"]}
+    request = {"data": card["data"], "u_rms": 1.0, "timescale": 1.0, "models": models}
     _, begun = client.ask("scan", request)
     state = finished(client, begun["scan"])
     assert (state["state"], state["error"]) == ("done", "")

@@ -238,7 +238,7 @@ def test_a_file_over_the_limit_is_refused_in_a_sentence(open_page, start_server)
     assert page.seen == []
 
 
-@pytest.mark.parametrize("way", ["chosen", "dropped"])
+@pytest.mark.parametrize("way", [pytest.param("chosen", marks=pytest.mark.slow), "dropped"])
 def test_a_folder_is_taken(page, tmp_path, tracks_csv, way):
     tracks = db.read_trajectories(tracks_csv)
     write_trajectories(tracks, tmp_path / "own.zarr")
@@ -306,9 +306,17 @@ def test_every_picture_has_words_and_every_field_a_label(page):
     assert unnamed == []
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("width", [390, 800, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 390),
+        ("dark", 1280),
+        *(
+            pytest.param(scheme, width, marks=pytest.mark.slow)
+            for scheme, width in (("light", 800), ("light", 1280), ("dark", 390), ("dark", 800))
+        ),
+    ],
+)
 def test_it_fits_every_width_in_light_and_dark(open_page, width, scheme):
     page = open_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.get_by_role("button", name="Simulate").click()

@@ -23,8 +23,9 @@ from driftbayes.explore.session import LatestOnly, Session
 # Turns
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def compute():
+    """One for all tests; each leaves it idle. A process that was ended is started anew."""
     process = ComputeProcess()
     yield process
     process.close()
@@ -68,12 +69,13 @@ def test_one_that_nobody_waits_for_is_ended_and_the_next_is_answered(compute):
 def test_one_that_waits_its_turn_and_is_no_longer_wanted_never_begins(compute):
     wanted = threading.Event()
     wanted.set()
-    started(compute.call, sleep_for_ever, is_wanted=wanted.is_set)
+    thread, _ = started(compute.call, sleep_for_ever, is_wanted=wanted.is_set)
     until(lambda: compute.is_busy)
     with pytest.raises(Abandoned):
         compute.call(os.getpid, is_wanted=lambda: False)
     assert compute.is_busy
     wanted.clear()
+    thread.join(60)
 
 
 def test_a_killed_computation_is_told_and_the_next_is_answered(compute):

@@ -1,6 +1,7 @@
 """One small valid file of each format that is kept in one file, and the options to read it with."""
 
 import io
+import os
 import zipfile
 
 import numpy as np
@@ -99,3 +100,11 @@ def zipped(members):
         for name, data in members.items():
             archive.writestr(name, data)
     return stream.getvalue()
+
+
+def tries(n):
+    """Number of damaged files that a test tries: a third of n, but all for the slow tests.
+
+    `make fuzz` damages files of the same kinds in the same ways by the thousand.
+    """
+    return n if "DRIFTBAYES_EXAMPLES" in os.environ else n // 3

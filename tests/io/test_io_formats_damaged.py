@@ -13,6 +13,7 @@ import pytest
 import xarray as xr
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from samples import tries
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
@@ -44,7 +45,7 @@ def read_or_refuse(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(cut=st.floats(0, 1, exclude_max=True))
 def test_files_cut_short_are_refused_in_one_sentence(scratch, path, cut):
     data = path.read_bytes()
@@ -53,7 +54,7 @@ def test_files_cut_short_are_refused_in_one_sentence(scratch, path, cut):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tries(20), deadline=None)
 @given(place=st.floats(0, 1, exclude_max=True), bits=st.integers(1, 255))
 def test_damaged_files_are_read_or_refused_in_one_sentence(scratch, path, place, bits):
     data = bytearray(path.read_bytes())
@@ -68,7 +69,7 @@ def one_file_of(store, place):
 
 
 @pytest.mark.parametrize("path", STORES, ids=lambda path: path.name)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(
     which=st.floats(0, 1, exclude_max=True),
     how=st.sampled_from(["gone", "empty", "half", "zeros", "flipped", "[]", "null"]),
@@ -181,7 +182,7 @@ def test_what_is_wrong_with_a_dataset_is_said(tmp_path, case, name):
     assert "\n" not in str(caught.value)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(data=st.data())
 def test_datasets_of_odd_dimensions_are_read_or_refused_in_one_sentence(scratch, data):
     dims = st.lists(st.sampled_from(["obs", "traj", "time"]), max_size=3, unique=True)
@@ -230,7 +231,7 @@ def test_nested_parquet_that_claims_more_than_the_memory_is_refused(scratch, mon
     assert "is declared to have 4,800,000 bytes" in message
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tries(20), deadline=None)
 @given(
     which=st.floats(0, 1, exclude_max=True),
     place=st.floats(0, 1, exclude_max=True),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from samples import tries
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
@@ -64,7 +65,7 @@ def read_or_refuse(path, data):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(data=st.binary(max_size=300))
 @example(data=b"")
 @example(data=b"PAR1PAR1")
@@ -78,7 +79,7 @@ def test_random_bytes_are_refused_in_one_sentence(scratch, suffix, data):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(cut=st.floats(0, 1))
 def test_truncated_files_are_refused_in_one_sentence(scratch, whole, suffix, cut):
     data = whole(suffix)
@@ -86,7 +87,7 @@ def test_truncated_files_are_refused_in_one_sentence(scratch, whole, suffix, cut
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tries(30), deadline=None)
 @given(place=st.floats(0, 1, exclude_max=True), bits=st.integers(1, 255))
 def test_damaged_files_are_read_or_refused_in_one_sentence(scratch, whole, suffix, place, bits):
     data = bytearray(whole(suffix))
@@ -94,7 +95,7 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(scratch, whole, suffi
     read_or_refuse(scratch / f"damaged{suffix}", bytes(data))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(rows=st.lists(st.lists(CELLS, max_size=5), max_size=6), ending=st.sampled_from("\n\r"))
 def test_tables_of_odd_cells_are_read_or_refused_in_one_sentence(scratch, rows, ending):
     text = ending.join(["id,time,x,y", *(",".join(row) for row in rows)])
@@ -102,7 +103,7 @@ def test_tables_of_odd_cells_are_read_or_refused_in_one_sentence(scratch, rows, 
     read_or_refuse(scratch / "odd.csv.gz", gzip.compress(text.encode()))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tries(30), deadline=None)
 @given(data=st.binary(max_size=300))
 def test_a_scan_of_random_bytes_is_refused(scratch, data):
     (scratch / "scan.nc").write_bytes(data)

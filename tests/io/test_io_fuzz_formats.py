@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import BY_NAME, TEXTS, numpy_bytes, samples, zipped
+from samples import BY_NAME, TEXTS, numpy_bytes, samples, tries, zipped
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
@@ -106,7 +106,7 @@ def test_a_file_read_as_any_other_format_is_read_or_refused(scratch, whole, name
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20)
+@settings(max_examples=tries(20))
 @given(cut=st.floats(0, 1))
 def test_cut_short(scratch, whole, name, cut):
     data = whole(name)
@@ -114,7 +114,7 @@ def test_cut_short(scratch, whole, name, cut):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(
     places=st.lists(
         st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=4
@@ -128,7 +128,7 @@ def test_bits_flipped(scratch, whole, name, places):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(place=st.floats(0, 1), end=st.floats(0, 1), word=WORDS, times=st.sampled_from([1, 2, 500]))
 def test_a_stretch_replaced(scratch, whole, name, place, end, word, times):
     data = whole(name)
@@ -138,7 +138,7 @@ def test_a_stretch_replaced(scratch, whole, name, place, end, word, times):
 
 
 @pytest.mark.parametrize("name", TABLES)
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(data=st.data())
 def test_columns_swapped_and_cells_replaced(scratch, name, data):
     separator = b"\t" if b"\t" in TEXTS[name] else b"," if b"," in TEXTS[name] else None
@@ -163,7 +163,7 @@ def test_a_header_blanked(scratch, name, header):
 
 
 @pytest.mark.parametrize("name", XML)
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(data=st.data())
 def test_attributes_replaced(scratch, name, data):
     parts = TEXTS[name].split(b'"')
@@ -218,7 +218,7 @@ def test_sizes_that_are_only_declared_take_no_memory(scratch, shape, descr):
     assert peak < _MOST_BYTES
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(place=st.floats(0, 1, exclude_max=True), bits=st.integers(1, 255))
 def test_headers_of_arrays_with_bits_flipped(scratch, place, bits):
     member = bytearray(npy("'<f8'", "(2, 2, 2)"))

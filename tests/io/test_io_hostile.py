@@ -14,12 +14,21 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.io import limits, read_trajectories, zarr_store
 
 
-def test_mutated_and_hostile_files_are_read_or_refused(tmp_path):
-    # All hostile files and some mutations; `make fuzz` tries thousands.
-    tally = fuzz.run(tmp_path, n_cases=60, n_workers=2)
+@pytest.mark.parametrize(
+    ("kinds", "n_cases", "least"),
+    [
+        # Of the other kinds there are tests in this folder, file by file.
+        (("tables", "numpy", "parquet", "special"), 31, 65),
+        pytest.param(fuzz_hostile.KINDS, 60, 110, marks=pytest.mark.slow),
+    ],
+    ids=["some", "all"],
+)
+def test_mutated_and_hostile_files_are_read_or_refused(tmp_path, kinds, n_cases, least):
+    # Hostile files and a mutation of each sample; `make fuzz` tries thousands.
+    tally = fuzz.run(tmp_path, n_cases=n_cases, hostile=kinds, n_workers=2)
     assert tally.failures == [], fuzz.table(tally)
     # Nothing passes because nothing was tried.
-    assert tally.n_cases >= 110
+    assert tally.n_cases >= least
     assert tally.outcomes["read"] > 6
     assert not (tmp_path / "hostile" / fuzz_hostile.MARK).exists()
 

@@ -1,5 +1,7 @@
 """Figures of the diagnostics: what is drawn is what the data set holds."""
 
+from functools import cache
+
 import matplotlib as mpl
 
 mpl.use("Agg")
@@ -23,6 +25,7 @@ FIGURES = {
 }
 
 
+@cache
 def _dataset(n_particles, n_times, **units):
     steps = np.random.default_rng(0).normal(size=(n_particles, n_times, 2))
     return diagnose(Trajectories.from_arrays(np.cumsum(steps, axis=1), dt=0.5, **units))

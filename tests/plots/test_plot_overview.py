@@ -20,7 +20,7 @@ def made(taus: np.ndarray) -> Scan:
     return Scan(tuple(gallery.comparison(tau=float(tau)) for tau in taus))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("longest", [0.08, 0.5, 1.2, 5.0, 500.0])
 def test_labels_of_the_sampling_time_do_not_run_into_each_other(longest):
     figure = plot_scan(made(np.geomspace(0.05, longest, 6)))

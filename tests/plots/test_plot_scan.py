@@ -106,6 +106,7 @@ def test_figures_leave_the_style_as_it_was(figure, dataset):
     assert mpl.rcParams == before
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("figure", FIGURES)
 def test_a_data_set_from_a_file_is_drawn_alike(figure, dataset, tmp_path):
     write_scan(dataset, tmp_path / "scan.nc")

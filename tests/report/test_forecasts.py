@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from numpy.testing import assert_allclose
 
 import driftbayes as db
 from driftbayes.cli.main import main
+from driftbayes.prediction.regions import REGION_MEMBERS, search_regions
 from driftbayes.report import build_report, examine
 from driftbayes.report.page import verdict
 from driftbayes.report.tracks import trajectories_svg
@@ -63,15 +65,18 @@ def test_all_numbers_are_in_the_files(made):
 
 
 def test_areas_are_those_of_predict(made):
-    """Two ensembles of the same posteriors; areas of 400 members vary by some per cent."""
+    """The same draws from the posteriors and the same seed: the same members, to rounding."""
     tracks, _, _, more = made
-    futures = db.predict(tracks, 0.5, [1.0, 2.0], scales=SCALES, seed=5).particles(400)
-    from driftbayes.prediction.regions import search_regions
-
-    known = search_regions(futures).areas
-    ratio = more.regions.areas / known
-    assert abs(np.log(ratio).mean()) < 0.05
-    assert np.abs(np.log(ratio)).max() < 0.4
+    n_draws = len(more.draws[0])
+    forecast = db.predict(tracks, 0.5, [1.0, 2.0], scales=SCALES, n_draws=n_draws, seed=0)
+    for own, theirs in zip(more.draws, forecast.draws, strict=True):
+        assert_allclose(own.theta, theirs.theta, rtol=1e-12)
+    known = search_regions(forecast.particles(REGION_MEMBERS))
+    assert_allclose(more.regions.areas, known.areas, rtol=1e-9)
+    assert_allclose(more.regions.polygons, known.polygons, rtol=1e-9, atol=1e-9)
+    # The seed is that of the members: others give other areas.
+    other = search_regions(replace(forecast, seed=1).particles(REGION_MEMBERS)).areas
+    assert np.abs(np.log(other / known.areas)).max() > 0.01
 
 
 def test_the_map_holds_the_regions(made):
@@ -88,8 +93,6 @@ def test_the_map_holds_the_regions(made):
 
 def test_of_many_trajectories_only_the_last_regions_are_drawn():
     tracks = simulated(2, 10)
-    from driftbayes.prediction.regions import search_regions
-
     how = {"scales": SCALES, "models": "brownian", "n_draws": 50}
     regions = search_regions(db.predict(tracks, 0.5, [1.0, 2.0], **how).particles(50))
     assert trajectories_svg(tracks, regions).count(" inner") == 10

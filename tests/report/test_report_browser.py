@@ -101,8 +101,17 @@ def test_without_scripts_it_is_all_there(browser, report):
     context.close()
 
 
-@pytest.mark.parametrize("width", [360, 800, 1400])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 360),
+        ("dark", 1400),
+        *(
+            pytest.param(scheme, width, marks=pytest.mark.slow)
+            for scheme, width in (("light", 800), ("light", 1400), ("dark", 360), ("dark", 800))
+        ),
+    ],
+)
 def test_it_fits_every_width_in_light_and_dark(browser, report, width, scheme):
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page = context.new_page()

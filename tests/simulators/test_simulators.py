@@ -279,6 +279,7 @@ def random_flight(gamma, dt, n=40_000):
     return x
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name, _ in families()])
 def test_exported_numbers_spread_particles_as_the_model_does_or_are_refused(name):
     one, base = recommended(name), parts_of(name).base

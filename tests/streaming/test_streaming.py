@@ -133,7 +133,7 @@ def test_the_scan_is_that_of_the_whole_file(files, name, ordinary):
             assert_allclose(got, evidence.log_evidence, rtol=1e-9)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.usefixtures("_knows_ragged_zarr")
 @pytest.mark.parametrize("name", NAMES)
 def test_sums_are_the_same_to_the_last_bit_for_all_workers_and_to_rounding_for_all_blocks(
@@ -163,7 +163,7 @@ def test_sums_are_the_same_to_the_last_bit_for_all_workers_and_to_rounding_for_a
         assert_allclose(a, b, rtol=1e-12, atol=1e-14 * np.abs(b).max())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "cut", [{}, {"n_tau": 3}, {"n_tau": 3, "windows": "all"}, {"n_tau": 40, "windows": "all"}]
 )

@@ -2,6 +2,7 @@
 
 __all__ = [
     "PosteriorDraws",
+    "check_drawable",
     "posterior_draws",
     "to_datatree",
 ]
@@ -87,6 +88,16 @@ def _log_prior(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
     return np.asarray(jax.jit(jax.vmap(hypothesis.log_prior))(jnp.asarray(theta)))
 
 
+def check_drawable(hypothesis: Hypothesis) -> None:
+    """Raise an error if nothing can be drawn from the posterior of such a model."""
+    if hypothesis.model.kind == "sde":
+        msg = (
+            f"{hypothesis.name} is an SDE: draws from its posterior are `evidence(...).draws`, and "
+            "nothing else is drawn from it; leave it out here"
+        )
+        raise DriftbayesError(msg)
+
+
 @in_double_precision
 def posterior_draws(
     hypothesis: Hypothesis,
@@ -123,12 +134,7 @@ def posterior_draws(
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
     chosen = as_method(method, **options)
-    if hypothesis.model.kind == "sde":
-        msg = (
-            f"{hypothesis.name} is an SDE: draws from its posterior are `evidence(...).draws`, and "
-            "nothing else is drawn from it; leave it out here"
-        )
-        raise DriftbayesError(msg)
+    check_drawable(hypothesis)
     if (reason := infinite_reason(hypothesis.model, batch)) is not None:
         msg = f"{hypothesis.name}: {reason}"
         raise DriftbayesError(msg)

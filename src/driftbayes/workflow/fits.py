@@ -168,6 +168,7 @@ def predict(
     """
     from driftbayes.comparison.bayes import model_probabilities
     from driftbayes.inference import PosteriorDraws, posterior_draws
+    from driftbayes.inference.draws import check_drawable
     from driftbayes.prediction.forecast import Forecast
     from driftbayes.prediction.predict import predict as predict_spread
 
@@ -187,6 +188,9 @@ def predict(
     prior = options.pop("prior_probabilities", None)
     progress = options.pop("progress", None) or (lambda *_: None)
     options = {"n_draws": 1000, "seed": 0, **options}
+    # Refused before others are fitted.
+    for hypothesis in setup.hypotheses:
+        check_drawable(hypothesis)
     draws: list[PosteriorDraws] = []
     for hypothesis in setup.hypotheses:
         progress("models", len(draws), len(setup.hypotheses))
