@@ -88,7 +88,7 @@ def evidence_table(part: str, n: int, n_langevin: int) -> str:
     """Evidence of shared flow, its length and share, against the sampling time."""
     found = Results.load(part)
     lines = [
-        "| τ | τ/τ_ζ | data sets | Brownian | Langevin | ln K alone | ln K together | ℓ "
+        "| τ | τ/τ_ζ | data sets | Brownian | Langevin | ln K independent | ln K shared flow | ℓ "
         "| ℓ/forcing scale | ℓ/energy scale | own share a |",
         "|" + "---|" * 11,
     ]
@@ -125,7 +125,7 @@ def alone_table() -> str:
     """Spread of κ of particles that are treated as independent, and what explains it."""
     found, n = Results.load("laptop"), 1000
     lines = [
-        "| τ | windows | spread of ln κ | claimed | ratio | ratio expected: shared flow "
+        "| τ | windows | spread of ln κ | stated | ratio | ratio expected: shared flow "
         "| correlation of squares |",
         "|" + "---|" * 7,
     ]
@@ -138,11 +138,11 @@ def alone_table() -> str:
 
 
 def together_table() -> str:
-    """Spread of estimates between windows against the posterior's width, alone and together."""
+    """Spread of estimates between windows against the posterior's width, independent and shared."""
     found = Results.load("laptop")
     lines = [
-        "| | particles | τ | windows | alone: spread | claimed | ratio | together: spread "
-        "| claimed | ratio |",
+        "| | particles | τ | windows | independent: spread | stated | ratio | shared flow: spread "
+        "| stated | ratio |",
         "|" + "---|" * 10,
     ]
     for name, symbol, n, model in (("kappa", "κ", 400, BROWNIAN), ("k", "k", 100, LANGEVIN)):
@@ -183,7 +183,7 @@ def effective_table() -> str:
     """Effective number of the paper's 1000 particles for κ: measured, and what explains it."""
     found = Results.load("paper")
     lines = [
-        "| τ | measured | shared flow | shared flow and unlike particles "
+        "| τ | measured | shared flow | shared flow and heterogeneous particles "
         "| correlation with the next window | with the energy |",
         "|" + "---|" * 6,
     ]
@@ -298,7 +298,7 @@ def _draw_spread(ax: Any, found: Results, *colours: str) -> None:
     alone = expected[used] * np.sqrt(1 + effect)
     ax.plot(x[used], 100 * alone, color=other, ls="--", label="shared flow")
     both = np.sqrt(over[used] ** 2 + expected[used] ** 2 * effect)
-    ax.plot(x[used], 100 * both, color=other, label="and unlike particles")
+    ax.plot(x[used], 100 * both, color=other, label="and heterogeneous particles")
     ax.set(ylabel="spread of κ, 1000 particles, %", ylim=(0, None))
 
 

@@ -24,16 +24,16 @@ from typing import Any
 
 
 class DriftbayesError(ValueError):
-    """A user's slip: the message says what was expected, what came and what to do."""
+    """A user error: the message says what is wrong, what was expected and what to do."""
 
 
 class ColumnsError(DriftbayesError):
-    """Columns of a table that cannot be told from their names.
+    """Columns of a table are not recognised by their names.
 
     Args:
-        question: Which ones, and what the file has.
-        columns: Likely names of these and of the others, for the user to correct.
-        advice: What else may be done, with a separator behind it.
+        question: The missing columns, and those in the file.
+        columns: Suggested column names for each role.
+        advice: Alternative, with a trailing separator.
     """
 
     def __init__(self, question: str, columns: Mapping[str, str], advice: str = "") -> None:
@@ -47,24 +47,24 @@ class ColumnsError(DriftbayesError):
 
 
 class NothingLeftError(DriftbayesError):
-    """No trajectory is left; of a part of a file that need not be wrong.
+    """No trajectory remains; for a block of a file this need not be an error.
 
     Args:
-        message: What left none, and what to do.
+        message: The reason, and what to do.
     """
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
-        # What quality control has done, as it is recorded in provenance.
+        # Record of quality control, as stored in provenance.
         self.quality: list[dict[str, Any]] = []
 
 
 class DriftbayesWarning(UserWarning):
-    """Something the user should know that does not stop the computation."""
+    """A message to the user that does not stop the computation."""
 
 
 class DataWarning(DriftbayesWarning):
-    """Something looks wrong in the data; the message says what, and whether it was changed."""
+    """A problem in the data; the message says what, and whether the data were changed."""
 
 
 class PriorWarning(DriftbayesWarning):
@@ -93,8 +93,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 class Status(Enum):
     """How a numerical computation ended. The value is the name stored in files.
 
-    What can only fail inside compiled code cannot raise there; it becomes a status in the
-    result, and its `advice` tells the user what to do next.
+    Failures inside compiled code cannot raise an exception. They become a status of the result,
+    and `advice` says what to do.
     """
 
     OK = "ok"
@@ -121,11 +121,11 @@ _ADVICE = {
         "check the data for outliers and the prior for a wrong unit"
     ),
     Status.MODE_AT_BOUND: (
-        "the posterior mode lies at the edge of the prior's support, where Laplace's method does "
-        "not hold; use method='auto'"
+        "the posterior mode lies at the edge of the prior's support, where Laplace's method is not "
+        "valid; use method='auto'"
     ),
     Status.HESSIAN_NOT_POSITIVE: (
-        "the log-posterior is not concave at its mode, so Laplace's method does not hold; "
+        "the log-posterior is not concave at its mode, so Laplace's method is not valid; "
         "use method='auto'"
     ),
     Status.LAPLACE_UNRELIABLE: (
@@ -137,7 +137,7 @@ _ADVICE = {
         "use a narrower prior, or check that its unit is that of the data"
     ),
     Status.SAMPLER_NOT_CONVERGED: (
-        "the sampler's own checks say that its evidence or error cannot be trusted; "
+        "the diagnostics of the sampler show that its evidence or error is unreliable; "
         "use another method, or more draws"
     ),
     Status.NOT_FINITE: (
@@ -145,18 +145,18 @@ _ADVICE = {
         "check the units of the data and the scale of the prior"
     ),
     Status.UNBOUNDED_DENSITY: (
-        "positions that repeat exactly make the density grow without bound, so the evidence is "
-        "infinite; leave out repeated positions (--qc repeated or stuck), or the model"
+        "the density is unbounded because positions repeat exactly, so the evidence is "
+        "infinite; remove repeated positions (--qc repeated or stuck), or omit the model"
     ),
     Status.NOT_CHECKED: (
         "no replicas could be drawn from the fitted model, so its goodness of fit is unknown; "
-        "read the reason beside it, or leave the model out"
+        "see the reason given, or omit the model"
     ),
 }
 
 
 def shown(value: object) -> str:
-    """What was given, short enough for a message."""
+    """Return the value as text, short enough for a message."""
     if hasattr(value, "shape"):
         return f"{type(value).__name__} of shape {value.shape}"
     text = " ".join(repr(value).split())
@@ -166,16 +166,16 @@ def shown(value: object) -> str:
 
 
 def expect(value: object, kinds: Any, name: str, wanted: str) -> None:
-    """Refuse an argument of a wrong type.
+    """Raise an error for an argument of a wrong type.
 
     Args:
-        value: What was given.
-        kinds: Types that are allowed.
+        value: The argument.
+        kinds: Allowed types.
         name: Name of the argument.
-        wanted: What to pass, in words.
+        wanted: Description of the allowed values.
 
     Raises:
-        DriftbayesError: The value is of another type.
+        DriftbayesError: The value has another type.
     """
     if not isinstance(value, kinds):
         msg = f"{name} must be {wanted}, got {shown(value)}"
@@ -188,11 +188,11 @@ _SHORTEST_BEGINNING = 3
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that a mistyped one stands for; None if none is near.
+    """Return the known word closest to a mistyped one; None if none is close.
 
     Args:
-        word: What was written.
-        known: What may be written.
+        word: The mistyped word.
+        known: The known words.
     """
     # A file may have a million columns, and a mistyped word is not as long as a page.
     names = [name for name, _ in zip(known, range(1000), strict=False)]
@@ -206,11 +206,11 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown word: empty if no known one is near.
+    """Return the end of a message about an unknown word; empty if no known word is close.
 
     Args:
-        word: What was written.
-        known: What may be written.
+        word: The unknown word.
+        known: The known words.
     """
     found = nearest(word, known)
     return "" if found is None else f"; did you mean {found!r}?"

@@ -59,8 +59,8 @@ _READING = """
     is ignored
 --missing NUMBER,...  values that mark missing data, for example -999; 'none' if every number is
     valid (default: as declared in the file)
---date-order {dmy,mdy}  order of day and month in dates such as 01/02/2024 (default: as the whole
-    column shows it)
+--date-order {dmy,mdy}  order of day and month in dates such as 01/02/2024 (default: inferred from
+    the whole column)
 --coordinates {degrees,plane}  longitude and latitude, to be projected on a plane in metres, or
     plane coordinates
 --frame {auto,local,transported}<=auto>  axes for longitude and latitude: local east and north,
@@ -109,7 +109,7 @@ _STREAMING = """
 """
 _LARGE_FILES = (
     "Files of more than 20 million positions are read in blocks. Memory use does not depend on the "
-    "size of the file, results do not depend on the number of workers."
+    "file size, and results do not depend on the number of workers."
 )
 
 

@@ -1,4 +1,4 @@
-"""Forecast observed particles from their past, and score against their future."""
+"""Forecast observed particles from earlier positions, and score the forecasts."""
 
 __all__ = ["COMMANDS"]
 
@@ -12,12 +12,12 @@ def _add_arguments(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_tau(parser)
     parser.add_options("""
---horizons T[,T...]<!>  times ahead, for example 1d,3d
---origins N<int=10>  number of times from which to forecast, over the last two thirds of the data
+--horizons T[,T...]<!>  lead times, for example 1d,3d
+--origins N<int=10>  number of forecast origins, over the last two thirds of the data
 --members N<int=50>  members of each forecast
 --kappa K  also score a fixed diffusivity, for example 10m2/s, as a simulator would use
---errors {drifters,starts}<=drifters>  errors by bootstrap over drifters, or over times of origin,
-    for drifters that move together
+--errors {drifters,starts}<=drifters>  errors by bootstrap over drifters, or over origins, for
+    drifters that move together
 """)
     parser.add_output(
         "--figure",

@@ -16,8 +16,8 @@ def _add_arguments(parser: Parser) -> None:
 --model {brownian,langevin}<str=brownian>  fields of kappa and the mean flow, or of the velocity
     scale sigma, the memory time T and the mean flow
 --density {auto,local,fokker-planck}<str=auto>  density of Brownian steps: local Gaussian,
-    Fokker-Planck on a grid, or the latter where kappa changes much over a step
---walls LOW,HIGH<list>  where particles are reflected along an axis, in the unit of the data; once
+    Fokker-Planck on a grid, or the latter if kappa changes strongly over a step
+--walls LOW,HIGH<list>  positions of reflecting walls along an axis, in the unit of the data; once
     for each axis
 --hypotheses NAMES  which fields may vary, separated by commas: kappa, flow, both; or sigma, time,
     both (of these), flow (default: all)
@@ -32,7 +32,7 @@ def _add_arguments(parser: Parser) -> None:
         "--output",
         output=netcdf,
         metavar="FILE.nc",
-        help="write the fields with their errors as NetCDF by the CF conventions",
+        help="write the fields with their errors as NetCDF with CF conventions",
     )
     parser.add_output(
         "--figure",

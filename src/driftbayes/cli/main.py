@@ -54,9 +54,9 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "score": ("score", "Score predictions of models, or ensembles of a simulator."),
         "backtest": (
             "backtest",
-            "Forecast observed particles from their past and score against their future.",
+            "Forecast observed particles from earlier positions, and score the forecasts.",
         ),
-        "map": ("map", "Map dispersion by evidence: does it vary in space, and how."),
+        "map": ("map", "Test whether dispersion varies in space, and map it."),
         "models": ("about", "List models with their parameters, units and limits."),
         "explore": (
             "explore",
@@ -71,7 +71,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "recommend": (
             "recommend",
-            "Recommend a diffusivity or random flight for a horizon, and price other choices.",
+            "Recommend a diffusivity or random flight for a horizon, with the loss of others.",
         ),
         "export": (
             "report",

@@ -1,4 +1,4 @@
-"""Map dispersion by evidence, or on a fixed grid."""
+"""Test whether dispersion varies in space, and map it by evidence or on a fixed grid."""
 
 __all__ = ["COMMANDS"]
 
@@ -34,13 +34,13 @@ def _add_arguments(parser: Parser) -> None:
         "--output",
         output=netcdf,
         metavar="FILE.nc",
-        help="write the map as NetCDF by the CF conventions",
+        help="write the map as NetCDF with CF conventions",
     )
     parser.add_output(
         "--figure",
         output=figure,
         metavar="FILE.png",
-        help="write a figure of the map, of the first sampling time: PNG, PDF or SVG",
+        help="write a figure of the map at the first sampling time: PNG, PDF or SVG",
     )
     _options.add_json(parser)
 
@@ -52,12 +52,12 @@ def _run(args: argparse.Namespace) -> int:
     if args.cell is None:
         if args.seasons or args.min_windows is not None:
             option = "--seasons" if args.seasons else "--min-windows"
-            msg = f"{option} is for a fixed grid; give --cell too, or leave it out"
+            msg = f"{option} is for a fixed grid; give --cell too, or omit {option}"
             raise DriftbayesError(msg)
         how |= {"depth": args.depth, "split": args.split, "n_tau": args.n_tau}
     else:
         if args.json:
-            msg = "a fixed grid has no evidence to print as JSON; write it with -o, or leave --cell"
+            msg = "a fixed grid has no evidence to print as JSON; write it with -o, or omit --cell"
             raise DriftbayesError(msg)
         fixed = {"n_tau": args.n_tau, "min_windows": args.min_windows}
         how |= {name: number for name, number in fixed.items() if number is not None}

@@ -20,8 +20,8 @@ def _add_arguments(parser: Parser) -> None:
 --taus LOW:HIGH:COUNT[log]  sampling times of a scan, in place of --tau, for example 1h:10d:12log
     or 1h,6h,1d, rounded to multiples of the recording interval (default: twelve over the range of
     the data)
---within R  pairs begin when two particles are within this distance of each other (default:
-    all particles are paired when they are first seen)
+--within R  pair particles when they are first within this distance of each other (default: pair
+    all particles when they are first observed)
 --models NAME,...<=all>  laws to compare: rayleigh, richardson, lundgren, power
 --prior PARAM=FAMILY:NUMBERS<list>  prior of xi or of K, the relative diffusivity at the reference
     separation, for example K=exponential:100; may be repeated

@@ -24,10 +24,10 @@ def _add_predict(parser: Parser) -> None:
 --draws N<int=1000>  number of posterior draws
 --cell SIDE  cell size for --map and --figure: 0.1deg for longitude and latitude, 10km or a number
     for a plane (default: a hundredth of the longer side of the map)
---space FILE.nc<path>  take diffusivity and flow from this map or field (`driftbayes map -o`, `field
+--space FILE.nc<path>  read diffusivity and flow from this map or field (`driftbayes map -o`, `field
     -o`), and transport the probability of presence; for --map and --figure, without a fit
 --space-model MODEL  model of the map of --space (default: the one with the largest evidence)
---given {others}  find where lost particles are, from those that are still seen
+--given {others}  predict lost particles from those that are still observed
 """)
     parser.add_output(
         "-o",
@@ -41,21 +41,21 @@ def _add_predict(parser: Parser) -> None:
         "--regions",
         output=regions,
         metavar="FILE.geojson",
-        help="write the regions that hold each particle with 50 and 95 %% probability at each "
+        help="write the regions that contain each particle with 50 and 95 %% probability at each "
         "time: GeoJSON, or NetCDF (FILE.nc)",
     )
     parser.add_output(
         "--map",
         output=netcdf,
         metavar="FILE.nc",
-        help="write the probability that a particle is in each cell of a grid, at each time, as "
-        "NetCDF by the CF conventions",
+        help="write the probability of presence in each cell of a grid at each time, as NetCDF "
+        "with CF conventions",
     )
     parser.add_output(
         "--figure",
         output=figure,
         metavar="FILE.png",
-        help="write a figure of this map with the regions of 50 and 95 %%: PNG, PDF or SVG",
+        help="write a figure of this map with the 50 and 95 %% regions: PNG, PDF or SVG",
     )
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -73,7 +73,7 @@ def _predict(args: argparse.Namespace) -> int:
     if args.tau is None or args.space_model is not None:
         problem = "--space-model is for --space FILE.nc" if args.tau else "predict needs --tau"
         msg = (
-            f"{problem}; or take dispersion that varies in space from a file, with --space FILE.nc"
+            f"{problem}; or read dispersion that varies in space from a file, with --space FILE.nc"
         )
         raise DriftbayesError(msg)
     tau = _options.parse_tau(args.tau)
@@ -138,7 +138,7 @@ def _predict_in_space(args: argparse.Namespace) -> int:
     refused |= {"--tau": args.tau, "--models": args.models}
     for option, value in refused.items():
         if value is not None:
-            msg = f"{option} is for a fit, and --space FILE.nc needs none; leave one of them out"
+            msg = f"{option} is for a fit, and --space FILE.nc needs none; omit one of them"
             raise DriftbayesError(msg)
     tracks = _options.read(args)
     from driftbayes.workflow import presence

@@ -12,8 +12,8 @@ def _add_arguments(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_tau(parser)
     parser.add_options("""
---horizon T[,T...]<!>  times ahead, for example 1d,10d
---kappa K  also judge this diffusivity, for example 100m2/s
+--horizon T[,T...]<!>  lead times, for example 1d,10d
+--kappa K  also evaluate this diffusivity, for example 100m2/s
 --arrival SHAPE:DISTANCE  also compare the probability of first arrival at a straight line
     (line:30km) or at a distance from the start (circle:30km)
 --draws N<int=1000>  number of posterior draws

@@ -46,8 +46,8 @@ def _add_report(parser: Parser) -> None:
 --replicas N<int=200>  replicas of each model for the goodness of fit; 0 for none
 --pairs  also compare laws of relative dispersion, as `driftbayes pairs` does
 --within R  with --pairs: distance at which pairs begin
---forecast T[,T...]  also draw where the particles are to be found these times after their last
-    positions, and score forecasts from five earlier times, as `driftbayes backtest` does
+--forecast T[,T...]  also draw search regions at these times after the last positions, and score
+    forecasts from five earlier origins, as `driftbayes backtest` does
 --brief  report only the scan, without quality, posteriors and goodness of fit
 """)
     _options.add_data(parser)
@@ -183,10 +183,10 @@ def _add_export(parser: Parser) -> None:
         help="target simulator; parcels is version 4, parcels3 version 3",
     )
     parser.add_options("""
---model MODEL  model to export (default: of a scan the most probable consistent model, of a map the
-    one with the largest evidence)
---tau TAU  of a scan: time scale of the simulation, for example 1h or a number in its unit
---no-flow  of a map or field: leave the mean flow out; your own currents carry the particles
+--model MODEL  model to export (default: for a scan the most probable consistent model, for a map
+    the one with the largest evidence)
+--tau TAU  for a scan: time scale of the simulation, for example 1h or a number in its unit
+--no-flow  for a map or field: omit the mean flow; use your own currents for advection
 --length-unit LENGTH_UNIT  length unit of the file, if it has none
 --time-unit TIME_UNIT  time unit of the file, if it has none
 """)
@@ -195,8 +195,8 @@ def _add_export(parser: Parser) -> None:
         "--output",
         output=Output(),
         metavar="FILE",
-        help="output file (default: stdout); of a map or field the grid as FILE.nc, and the lines "
-        "that use it go to stdout",
+        help="output file (default: stdout); for a map or field the grid, FILE.nc, and the code "
+        "that uses it is printed",
     )
 
 
@@ -259,7 +259,7 @@ COMMANDS = {
             "driftbayes report scan.nc -o report.html --title 'Tracers, March'",
         ),
         "The input is a scan written by `driftbayes scan -o FILE.nc`, or trajectories, which are "
-        "scanned first; fixes at irregular times are compared as they are. With trajectories the "
+        "scanned first; irregular times are compared without a scan. With trajectories the "
         "report includes data quality, posteriors, goodness of fit and prior sensitivity.",
     ),
     "export": Command(

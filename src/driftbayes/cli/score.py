@@ -32,12 +32,12 @@ def _add_score(parser: Parser) -> None:
 --observed FILE<path>  with --ensemble: the observed trajectories
 --leads T[,T...]  with --ensemble: lead times to score, for example 1d,3d (default: all)
 --errors {drifters,starts}  with --ensemble: errors by bootstrap over drifters (default), or over
-    times of start, for drifters that move together
+    start times, for drifters that move together
 --held-out-taus T[,T...]  also score displacements over these times of held-out trajectories: log
     density, CRPS, energy score
 --folds N<int=5>  number of folds for --held-out-taus and --learned
 --learned  also score transition densities learned from the data: neural networks and trees of
-    cells, given place and the displacement before; needs driftbayes[learned]
+    cells, given the position and the previous displacement; needs driftbayes[learned]
 """)
     parser.add_output(
         "--figure",

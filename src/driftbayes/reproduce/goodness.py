@@ -341,7 +341,7 @@ def goodness_table(content: Mapping[str, Any]) -> str:
     tables = []
     for is_true, first, last in (
         (True, "true model | data", "uniform? (KS p-value)"),
-        (False, "data | judged by", "most often blamed"),
+        (False, "data | fitted model", "most frequent failure"),
     ):
         lines = [f"| {first} | {shares} | {last} |", "|---|---|---|---|---|---|"]
         for c in (c for c in cases if c["is_true"] is is_true):
