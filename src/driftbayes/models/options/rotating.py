@@ -21,7 +21,7 @@ from driftbayes.likelihood.hermitian import (
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._matrix_exponential import exponential_integrals
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options._base import AbstractOption
 from driftbayes.models.oscillating import OscillatingLangevin
 from driftbayes.models.sums import combine_covariances, combine_propagators
 
@@ -47,7 +47,6 @@ class Rotating(AbstractOption):
 
     option: ClassVar[str] = "rotating"
     own: ClassVar[dict[str, Parameter]] = {}
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+rotating")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, of all particles in one sense"
     )
@@ -60,9 +59,6 @@ class Rotating(AbstractOption):
     has_derived: ClassVar[bool] = True
     # No rotation of the axes of a particle changes its density; a mean flow has a direction.
     shares_axes: ClassVar[bool] = fact(lambda self: "flow" in self.base.parameters)
-
-    def __check_init__(self) -> None:
-        check_base(self)
 
     def log_density(self, data: Data) -> Scalar:
         both = jnp.stack([one.log_likelihood() for one in self.terms_by_sense(data)])
