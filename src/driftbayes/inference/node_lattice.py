@@ -1,7 +1,8 @@
 """Integrate a smooth peak by the trapezoid rule on a lattice that grows from the mode."""
 
-__all__ = ["NodeLattice", "gaussian_reach", "integrate"]
+__all__ = ["NodeLattice", "gaussian_reach", "integrate", "log_masses"]
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -283,3 +284,23 @@ def _check(
         raise DriftbayesError(f"seeds must have shape (seed, {n_dim}), got {seeds.shape}")
     if max_nodes < 1:
         raise DriftbayesError(f"max_nodes must be at least 1, got {max_nodes}")
+
+
+def log_masses(lattices: Sequence[NodeLattice], log_weights: FloatArray | None) -> FloatArray:
+    """Check and return ln of the mass of each part of a density.
+
+    Args:
+        lattices: Lattices of the parts, one per mode.
+        log_weights: ln of the mass of each part; by default, its integral.
+
+    Raises:
+        DriftbayesError: There are no lattices, or an integral is not finite.
+    """
+    logs = np.array([lattice.log_integral for lattice in lattices])
+    masses = logs if log_weights is None else log_weights
+    if masses.shape != logs.shape or not len(logs) or not np.all(np.isfinite(logs)):
+        raise DriftbayesError(
+            f"expected one weight for each of one or more lattices with a finite integral, got "
+            f"{masses.shape} weights for integrals exp({logs})"
+        )
+    return masses

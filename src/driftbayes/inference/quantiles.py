@@ -16,7 +16,7 @@ from scipy.special import factorial, logsumexp
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.lattice import EVEN
-from driftbayes.inference.node_lattice import NodeLattice
+from driftbayes.inference.node_lattice import NodeLattice, log_masses
 from driftbayes.inference.stacked_lattice import Lines
 from driftbayes.typing import FloatArray, IntArray
 
@@ -114,7 +114,7 @@ def marginal_quantiles(
     """
     if not np.all((probabilities > 0) & (probabilities < 1)):
         raise DriftbayesError(f"probabilities must lie between 0 and 1, got {probabilities}")
-    _log_masses(lattices, log_weights)
+    log_masses(lattices, log_weights)
     n_dim = len(lattices[0].center)
     out = np.empty((n_dim, len(probabilities)))
     for axis in range(n_dim):
@@ -165,25 +165,13 @@ def marginal_density(
         grid: Values of the coordinate.
         log_weights: ln of the mass of each part; by default, its integral.
     """
-    masses = _log_masses(lattices, log_weights)
+    masses = log_masses(lattices, log_weights)
     shares = np.exp(masses - logsumexp(masses))
     total = np.zeros(len(grid))
     for lattice, share in zip(lattices, shares, strict=True):
         if share > 0:
             total += share * _density(lattice, axis, grid)
     return total
-
-
-def _log_masses(lattices: Sequence[NodeLattice], log_weights: FloatArray | None) -> FloatArray:
-    """Ln of the mass of each part."""
-    logs = np.array([lattice.log_integral for lattice in lattices])
-    masses = logs if log_weights is None else log_weights
-    if masses.shape != logs.shape or not len(logs) or not np.all(np.isfinite(logs)):
-        raise DriftbayesError(
-            f"expected one weight for each of one or more lattices with a finite integral, got "
-            f"{masses.shape} weights for integrals exp({logs})"
-        )
-    return masses
 
 
 @dataclass(frozen=True)
@@ -262,15 +250,7 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
     for k, (_, _, length) in enumerate(kinds):
         members = np.flatnonzero(kind.reshape(-1) == k)
         place = starts[members][:, None] + np.arange(length)
-        y = logs[place].T
-        ends[:, members] = y[[0, -1]]
-        if length > 1:
-            x = u[place[0]]
-            taylor = _taylor(x, y)
-            coefficients[:, members, : length - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
-            slopes[:, members] = taylor[1, [0, -1]]
-        else:
-            coefficients[0, members, 0] = y[0]
+        _fit_lines(u[place[0]], logs[place].T, members, coefficients, ends, slopes)
     return _Lines(
         spacing=float(0.5 * step * lattice.spacing[along]),
         offset=other_u @ row[others],
@@ -281,6 +261,24 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
         ends=ends,
         slopes=slopes,
     )
+
+
+def _fit_lines(
+    x: FloatArray,
+    y: FloatArray,
+    members: IntArray,
+    coefficients: FloatArray,
+    ends: FloatArray,
+    slopes: FloatArray,
+) -> None:
+    """Fill in the splines of `members`, lines with nodes at the same x; y is (node, line)."""
+    ends[:, members] = y[[0, -1]]
+    if len(x) == 1:
+        coefficients[0, members, 0] = y[0]
+        return
+    taylor = _taylor(x, y)
+    coefficients[:, members, : len(x) - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
+    slopes[:, members] = taylor[1, [0, -1]]
 
 
 def _taylor(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -426,14 +424,8 @@ def _line_splines(log_values: FloatArray, u: FloatArray, first: IntArray, spacin
     for k, (_, start, length) in enumerate(kinds):
         members = np.flatnonzero(kind.reshape(-1) == k)
         nodes = slice(start, start + length)
-        y = logs[members, nodes].T
-        ends[:, members] = y[[0, -1]]
-        if length > 1:
-            taylor = _taylor(u[members[0], nodes], y)
-            coefficients[:, members, : length - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
-            slopes[:, members] = taylor[1, [0, -1]]
-        else:
-            coefficients[0, members, 0] = y[0]
+        x = u[members[0], nodes]
+        _fit_lines(x, logs[members, nodes].T, members, coefficients, ends, slopes)
     begins = first + begin
     none = np.zeros(n)
     return _Lines(spacing, none, begins, begins + lengths - 1, none, coefficients, ends, slopes)

@@ -230,10 +230,6 @@ def _targets(hypotheses: Sequence[Hypothesis], data: Batch) -> PosteriorTarget:
     return PosteriorTarget(stacked, values)
 
 
-def _one(targets: Any, i: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[i], targets)
-
-
 def _run_importance(
     hypotheses: Sequence[Hypothesis],
     data: Batch,
@@ -329,7 +325,8 @@ def _run_nested(
     from driftbayes.inference.nested import nested
 
     targets = _targets(hypotheses, data)
-    return [nested(_one(targets, i), key, **options) for i in range(len(starts))]
+    each = (jax.tree.map(lambda leaf, i=i: leaf[i], targets) for i in range(len(starts)))
+    return [nested(target, key, **options) for target in each]
 
 
 _RUN: dict[str, Callable[..., list[Estimate]]] = {
