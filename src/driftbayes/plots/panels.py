@@ -47,7 +47,7 @@ def plot_panels(panels: Sequence[Panel], n_columns: int = 2) -> "Figure":
     n_rows = int(np.ceil(len(panels) / n_columns))
     with journal_style():
         figure = Figure(figsize=(3.4 * n_columns, 2.6 * n_rows), layout="constrained")
-        axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+        axes = list(figure.subplots(n_rows, n_columns, squeeze=False).ravel())
         fill_axes(axes, panels, colours, fontsize=8)
         if len(groups) > 1:
             shared_legend(figure, axes[0])
