@@ -18,8 +18,10 @@ from driftbayes.inference.lattice import (
     gaussian_spacing,
     log_stretch,
     refined_spacing,
+    stretch,
     to_points,
     to_w,
+    unstretch,
 )
 from driftbayes.typing import FloatArray, IntArray
 
@@ -188,22 +190,22 @@ def _compared(coarse: NodeLattice, fine: NodeLattice) -> tuple[NodeLattice, Node
 def _gaussian_nodes(flood: Flood, depth: float) -> IntArray:
     """List the nodes of both lattices at which a Gaussian is within `depth` of its peak."""
     n_dim = len(flood.spacing)
-    reach = EVEN * np.arcsinh(np.sqrt(2 * depth) / EVEN)
+    reach = unstretch(np.sqrt(2 * depth))
     sides = [int(reach / h) + 1 for h in flood.spacing]
     even = np.meshgrid(*[2 * np.arange(-n, n + 1) for n in sides], indexing="ij")
     corner = np.stack(even, axis=-1).reshape(-1, n_dim)
     index = np.concatenate([corner, corner + 1])
     w = 0.5 * flood.spacing * index
-    log_gaussian = -0.5 * np.sum((EVEN * np.sinh(w / EVEN)) ** 2, axis=1) + log_stretch(w)
+    log_gaussian = -0.5 * np.sum(stretch(w) ** 2, axis=1) + log_stretch(w)
     return index[log_gaussian > -depth]
 
 
 def gaussian_reach(spacing: float, depth: float) -> int:
     """Index of the last node in one dimension at which a Gaussian is within `depth` of its peak."""
-    reach = EVEN * np.arcsinh(np.sqrt(2 * depth) / EVEN)
+    reach = unstretch(np.sqrt(2 * depth))
     index = np.arange(2 * int(reach / spacing) + 4)
     w: FloatArray = 0.5 * spacing * index.astype(np.float64)
-    log_gaussian = -0.5 * (EVEN * np.sinh(w / EVEN)) ** 2 + log_stretch(w[:, None])
+    log_gaussian = -0.5 * stretch(w) ** 2 + log_stretch(w[:, None])
     return int(index[log_gaussian > -depth][-1])
 
 

@@ -15,7 +15,7 @@ from scipy.interpolate import CubicSpline, make_interp_spline
 from scipy.special import factorial, logsumexp
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.lattice import EVEN
+from driftbayes.inference.lattice import EVEN, stretch, unstretch
 from driftbayes.inference.node_lattice import NodeLattice, log_masses
 from driftbayes.inference.stacked_lattice import Lines
 from driftbayes.typing import FloatArray, IntArray
@@ -140,7 +140,7 @@ def line_quantiles(lines: Lines, probabilities: FloatArray) -> FloatArray:
     out = np.empty((len(lines.center), len(probabilities)))
     weights = np.exp(lines.log_values - lines.log_values.max(axis=1, keepdims=True))
     last = lines.n_nodes - 1
-    u = EVEN * np.sinh(lines.w / EVEN)
+    u = stretch(lines.w)
     table = _tabulate(u, weights, last, np.full(len(u), _MIN_WIDTH))
     for spacing in np.unique(lines.spacing):
         rows = np.flatnonzero(lines.spacing == spacing)
@@ -232,7 +232,7 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
     nodes, inverse = np.unique(keys, axis=0, return_inverse=True)
     peak = np.max(values)
     sums = np.bincount(inverse.reshape(-1), weights=np.exp(values - peak), minlength=len(nodes))
-    u = EVEN * np.sinh(0.5 * lattice.spacing[along] * nodes[:, -1] / EVEN)
+    u = stretch(0.5 * lattice.spacing[along] * nodes[:, -1])
     logs = np.log(sums) + peak - 0.5 * np.log1p((u / EVEN) ** 2)
     # Nodes are sorted: a line begins where a group begins or a node is missing.
     begins = np.ones(len(nodes), dtype=bool)
@@ -242,7 +242,7 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
     lengths = np.diff(np.append(starts, len(nodes)))
     is_b = nodes[starts, 0]
     first = (nodes[starts, -1] - is_b) // step
-    other_u = EVEN * np.sinh(0.5 * lattice.spacing[others] * nodes[starts, 1:-1] / EVEN)
+    other_u = stretch(0.5 * lattice.spacing[others] * nodes[starts, 1:-1])
     coefficients = np.zeros((_DEGREE + 1, len(starts), max(1, int(lengths.max()) - 1)))
     ends, slopes = np.zeros((2, len(starts))), np.zeros((2, len(starts)))
     shapes = np.column_stack([is_b, first, lengths])
@@ -292,11 +292,11 @@ def _evaluate(lines: _Lines, part: slice, x: FloatArray) -> FloatArray:
     """Evaluate splines at x (line, point); beyond the ends, straight on for one spacing."""
     first, last = lines.first[part, None], lines.last[part, None]
     shift, spacing = lines.shift[part, None], lines.spacing
-    place = EVEN * np.arcsinh(x / EVEN) / spacing - shift
+    place = unstretch(x) / spacing - shift
     interval = np.floor(place).astype(np.int64).clip(first, np.maximum(last - 1, first))
 
     def node(k: IntArray) -> FloatArray:
-        return EVEN * np.sinh((k + shift) * spacing / EVEN)
+        return stretch((k + shift) * spacing)
 
     row = np.arange(len(first))[:, None]
     c = lines.coefficients[:, part][:, row, interval - first]
@@ -385,7 +385,7 @@ def _tabulate(
     else:
         middle, width = at(0.5), np.maximum(0.5 * (at(0.84) - at(0.16)), min_width)
     ends = (values[:, 0], values[row, last])
-    first, final = (EVEN * np.arcsinh((end - middle) / width / EVEN) for end in ends)
+    first, final = (unstretch((end - middle) / width) for end in ends)
     return _Table(middle, width, first - 1.0, final + 1.0)
 
 
