@@ -3,6 +3,7 @@
 __all__ = [
     "LinearFlow",
     "MeanFlow",
+    "flow_components",
     "flow_posterior",
     "flow_terms",
 ]
@@ -64,6 +65,15 @@ def flow_posterior(
     factor, scale, seen = _scaled(terms, inverse, spreads)
     covariance = scale[:, None] * cho_solve((factor, True), jnp.diag(scale))
     return scale * cho_solve((factor, True), seen), 0.5 * (covariance + covariance.T)
+
+
+def flow_components(
+    mean: Float[Array, " dim"], covariance: Float[Array, "dim dim"]
+) -> dict[str, Scalar]:
+    """Components of a mean flow and their standard deviations, by name."""
+    sd = jnp.sqrt(jnp.diag(covariance))
+    values = {f"flow_{i + 1}": mean[i] for i in range(len(mean))}
+    return values | {f"flow_{i + 1}_sd": sd[i] for i in range(len(mean))}
 
 
 def _scaled(
@@ -130,11 +140,7 @@ class MeanFlow(_AbstractCarried):
         """The components of the flow, and their standard deviations."""
         if not isinstance(data, Channels):
             return self.base.derived(data)
-        mean, covariance = self.mean_flow(data)
-        sd = jnp.sqrt(jnp.diag(covariance))
-        own = {f"flow_{i + 1}": mean[i] for i in range(len(mean))}
-        own |= {f"flow_{i + 1}_sd": sd[i] for i in range(len(mean))}
-        return {**self.base.derived(data), **own}
+        return {**self.base.derived(data), **flow_components(*self.mean_flow(data))}
 
     def apply(
         self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike

@@ -22,6 +22,7 @@ from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._matrix_exponential import exponential_integrals
 from driftbayes.models._prepare import Data, Kind
 from driftbayes.models.options._base import AbstractOption
+from driftbayes.models.options.flows import flow_components
 from driftbayes.models.oscillating import OscillatingLangevin
 from driftbayes.models.sums import combine_covariances, combine_propagators
 
@@ -140,10 +141,7 @@ class Rotating(AbstractOption):
         out = {**self._core.derived(data), "anticlockwise": share}
         if "flow" not in self.base.parameters:
             return out
-        mean, covariance = self.mean_flow(data)
-        sd = jnp.sqrt(jnp.diag(covariance))
-        out |= {f"flow_{i + 1}": mean[i] for i in range(2)}
-        return out | {f"flow_{i + 1}_sd": sd[i] for i in range(2)}
+        return out | flow_components(*self.mean_flow(data))
 
     def mean_flow(self, data: Data) -> tuple[Float[Array, "2"], Float[Array, "2 2"]]:
         """Posterior mean and covariance of the flow, over both senses of rotation."""
