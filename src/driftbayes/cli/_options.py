@@ -4,8 +4,10 @@ __all__ = [
     "METHODS",
     "READING",
     "add_data",
+    "add_figure",
     "add_inference",
     "add_json",
+    "add_netcdf",
     "add_reading",
     "add_streaming",
     "add_tau",
@@ -21,6 +23,7 @@ __all__ = [
     "read",
     "read_large",
     "read_unchecked",
+    "scales",
 ]
 
 import argparse
@@ -31,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console
-from driftbayes.cli._parser import Parser
+from driftbayes.cli._parser import Parser, figure, netcdf
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import checked
 
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from driftbayes.data.trajectories import Trajectories
-    from driftbayes.workflow import FileInBlocks
+    from driftbayes.workflow import FileInBlocks, Scales
 
 # A file with fewer positions is read at once, which takes some 200 bytes for each.
 _LARGE = 20_000_000
@@ -178,6 +181,22 @@ def add_inference(parser: Parser) -> None:
 def add_json(parser: Parser) -> None:
     """Add the option for JSON output."""
     parser.add_options("--json  print the result as JSON on stdout")
+
+
+def add_figure(parser: Parser, text: str = "write a figure") -> None:
+    """Add the file of a figure.
+
+    Args:
+        parser: The parser of a command.
+        text: What is written, for the help.
+    """
+    text = f"{text}: PNG, PDF or SVG"
+    parser.add_output("--figure", output=figure, metavar="FILE.png", help=text)
+
+
+def add_netcdf(parser: Parser, text: str) -> None:
+    """Add the file of a result as NetCDF; `text` is its help."""
+    parser.add_output("-o", "--output", output=netcdf, metavar="FILE.nc", help=text)
 
 
 def add_streaming(parser: Parser) -> None:
@@ -320,21 +339,30 @@ def _parse_missing(text: str | None) -> tuple[float, ...] | None:
 def analysis(args: argparse.Namespace) -> dict[str, Any]:
     """Return models, priors, method and displacements, by the names of `workflow.compare`."""
     from driftbayes.inference import as_method
-    from driftbayes.workflow import Cut, Scales
+    from driftbayes.workflow import Cut
 
     check_seed(args.seed)
-    if (args.u_rms is None) != (args.timescale is None):
-        msg = "--u-rms and --timescale must be given together"
-        raise DriftbayesError(msg)
     found = {
         "models": args.models,
         "priors": parse_priors(args.prior),
-        "scales": None if args.u_rms is None else Scales(args.u_rms, args.timescale),
+        "scales": scales(args),
         "method": as_method(args.method, coords=args.coords),
         "seed": args.seed,
         "prior_probabilities": _model_prior(args),
     }
     return {**found, "cut": Cut(args.n_tau, args.windows, args.gaps)} if "gaps" in args else found
+
+
+def scales(args: argparse.Namespace) -> "Scales | None":
+    """Return the scales of the motion from which priors are made, if they are given."""
+    if (args.u_rms is None) != (args.timescale is None):
+        msg = "--u-rms and --timescale must be given together"
+        raise DriftbayesError(msg)
+    if args.u_rms is None:
+        return None
+    from driftbayes.workflow import Scales
+
+    return Scales(args.u_rms, args.timescale)
 
 
 def parse_priors(texts: list[str]) -> dict[str, str]:

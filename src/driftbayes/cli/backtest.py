@@ -5,7 +5,7 @@ __all__ = ["COMMANDS"]
 import argparse
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Parser, figure
+from driftbayes.cli._parser import Command, Parser
 
 
 def _add_arguments(parser: Parser) -> None:
@@ -19,12 +19,7 @@ def _add_arguments(parser: Parser) -> None:
 --errors {drifters,starts}<=drifters>  errors by bootstrap over drifters, or over origins, for
     drifters that move together
 """)
-    parser.add_output(
-        "--figure",
-        output=figure,
-        metavar="FILE.png",
-        help="write a figure of the scores by lead time: PNG, PDF or SVG",
-    )
+    _options.add_figure(parser, "write a figure of the scores by lead time")
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)

@@ -5,7 +5,7 @@ __all__ = ["COMMANDS"]
 import argparse
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Parser, figure
+from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
 
@@ -13,12 +13,7 @@ def _add_check(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_tau(parser)
     parser.add_options("--replicas N<int=500>  number of replicas of each model")
-    parser.add_output(
-        "--figure",
-        output=figure,
-        metavar="FILE.png",
-        help="write a figure of data and replicas: PNG, PDF or SVG",
-    )
+    _options.add_figure(parser, "write a figure of data and replicas")
     parser.add_old_names("--figure", "-o", "--output")
     _options.add_data(parser)
     _options.add_inference(parser)
@@ -44,12 +39,7 @@ def _check(args: argparse.Namespace) -> int:
         from driftbayes.plots.checks import plot_check
 
         _console.save_figure(plot_check(result), args.figure, dpi=200)
-    if args.json:
-        _console.print_json(result.to_json())
-    else:
-        from driftbayes.representation import describe
-
-        _console.print_card(describe(result))
+    _console.print_result(result, as_json=args.json)
     return 0
 
 
@@ -61,9 +51,7 @@ def _add_sensitivity(parser: Parser) -> None:
     parser.add_options(
         "--factors LOW:HIGH:N<=1/16:16:17>  factors of the prior scales, logarithmically spaced"
     )
-    parser.add_output(
-        "--figure", output=figure, metavar="FILE.png", help="write a figure: PNG, PDF or SVG"
-    )
+    _options.add_figure(parser)
     parser.add_old_names("--figure", "-o", "--output")
     _options.add_json(parser)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Output, Parser, netcdf
+from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ def _add_diagnose(parser: Parser) -> None:
 --max-lag TIME  maximum lag, for example 10d (default: a quarter of the record)
 --seed SEED<int=0>  random seed for the bootstrap
 """)
-    parser.add_output(
-        "-o", "--output", output=netcdf, metavar="FILE.nc", help="write the result as NetCDF"
-    )
+    _options.add_netcdf(parser, "write the result as NetCDF")
     _options.add_json(parser)
 
 

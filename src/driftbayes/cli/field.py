@@ -5,7 +5,7 @@ __all__ = ["COMMANDS"]
 import argparse
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Parser, figure, netcdf
+from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
 
@@ -27,39 +27,24 @@ def _add_arguments(parser: Parser) -> None:
 --prior PARAM=FAMILY:NUMBERS<list>  prior of kappa, gamma or k (exponential) or flow (fixed), for
     example kappa=exponential:100; may be repeated
 """)
-    parser.add_output(
-        "-o",
-        "--output",
-        output=netcdf,
-        metavar="FILE.nc",
-        help="write the fields with their errors as NetCDF with CF conventions",
-    )
-    parser.add_output(
-        "--figure",
-        output=figure,
-        metavar="FILE.png",
-        help="write a figure of the fields and their errors: PNG, PDF or SVG",
-    )
+    _options.add_netcdf(parser, "write the fields with their errors as NetCDF with CF conventions")
+    _options.add_figure(parser, "write a figure of the fields and their errors")
     _options.add_json(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    if (args.u_rms is None) != (args.timescale is None):
-        msg = "--u-rms and --timescale must be given together"
-        raise DriftbayesError(msg)
+    scales = _options.scales(args)
     tracks = _options.read(args)
     _jax.prepare_jax()
-    from driftbayes.workflow import Scales, field
+    from driftbayes.workflow import field
 
-    scales = None if args.u_rms is None else Scales(args.u_rms, args.timescale)
-    priors = _options.parse_priors(args.prior)
     with _console.progress_bar() as progress:
         result = field(
             tracks,
             tau,
             model=args.model,
-            priors=priors,
+            priors=_options.parse_priors(args.prior),
             scales=scales,
             n_intervals=args.intervals,
             progress=progress,

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Parser, figure, netcdf
+from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -29,19 +29,8 @@ def _add_arguments(parser: Parser) -> None:
     _options.add_inference(parser)
     parser.set_defaults(models="brownian+mean,langevin+mean")
     parser.add_old_names("--taus", "--tau")
-    parser.add_output(
-        "-o",
-        "--output",
-        output=netcdf,
-        metavar="FILE.nc",
-        help="write the map as NetCDF with CF conventions",
-    )
-    parser.add_output(
-        "--figure",
-        output=figure,
-        metavar="FILE.png",
-        help="write a figure of the map at the first sampling time: PNG, PDF or SVG",
-    )
+    _options.add_netcdf(parser, "write the map as NetCDF with CF conventions")
+    _options.add_figure(parser, "write a figure of the map at the first sampling time")
     _options.add_json(parser)
 
 
@@ -79,14 +68,10 @@ def _run(args: argparse.Namespace) -> int:
 
         best = None if args.cell is not None else result.best
         _console.save_figure(map_figure(dataset, best), args.figure)
-    if args.json:
-        _console.print_json(result.to_json())
-    elif args.cell is not None:
+    if args.cell is not None:
         _print_grid(dataset, args.min_windows or 20)
     else:
-        from driftbayes.representation import describe
-
-        _console.print_card(describe(result))
+        _console.print_result(result, as_json=args.json)
     return 0
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Parser, figure
+from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ def _add_arguments(parser: Parser) -> None:
     separation, for example K=exponential:100; may be repeated
 --seed SEED<int=0>  random seed of the bootstrap and of draws
 """)
-    parser.add_output(
-        "--figure", output=figure, metavar="FILE.png", help="write a figure: PNG, PDF or SVG"
-    )
+    _options.add_figure(parser)
     _options.add_json(parser)
 
 

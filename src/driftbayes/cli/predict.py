@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Output, Parser, figure, netcdf, regions
+from driftbayes.cli._parser import Command, Output, Parser, netcdf, regions
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -51,12 +51,7 @@ def _add_predict(parser: Parser) -> None:
         help="write the probability of presence in each cell of a grid at each time, as NetCDF "
         "with CF conventions",
     )
-    parser.add_output(
-        "--figure",
-        output=figure,
-        metavar="FILE.png",
-        help="write a figure of this map with the 50 and 95 %% regions: PNG, PDF or SVG",
-    )
+    _options.add_figure(parser, "write a figure of this map with the 50 and 95 %% regions")
     _options.add_data(parser)
     _options.add_inference(parser)
     parser.set_defaults(models=None)

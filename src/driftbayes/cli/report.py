@@ -55,27 +55,20 @@ def _add_report(parser: Parser) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
-    if args.brief and args.data is not None:
-        msg = "--brief and --data exclude each other; give one of them"
-        raise DriftbayesError(msg)
+    for option in ("data", "pairs", "forecast"):
+        if args.brief and getattr(args, option):
+            msg = f"--brief and --{option} exclude each other; give one of them"
+            raise DriftbayesError(msg)
     if args.within is not None and not args.pairs:
         msg = "--within is the distance of --pairs, which is not given; add --pairs"
         raise DriftbayesError(msg)
-    if args.brief and args.pairs:
-        msg = "--brief and --pairs exclude each other; give one of them"
-        raise DriftbayesError(msg)
     if args.forecast is not None:
         _options.parse_times("--forecast", args.forecast)
-        if args.brief:
-            msg = "--brief and --forecast exclude each other; give one of them"
-            raise DriftbayesError(msg)
     scan, tracks = _scanned(args)
-    if args.forecast is not None and tracks is None:
-        msg = "--forecast needs the trajectories of the scan; pass --data TRAJECTORIES"
-        raise DriftbayesError(msg)
-    if args.pairs and tracks is None:
-        msg = "--pairs needs the trajectories of the scan; pass --data TRAJECTORIES"
-        raise DriftbayesError(msg)
+    for option in ("forecast", "pairs"):
+        if getattr(args, option) and tracks is None:
+            msg = f"--{option} needs the trajectories of the scan; pass --data TRAJECTORIES"
+            raise DriftbayesError(msg)
     examination = None
     from driftbayes.report import examine, write_report
     from driftbayes.report.page import verdict

@@ -5,7 +5,7 @@ __all__ = ["COMMANDS"]
 import argparse
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Parser, figure, netcdf
+from driftbayes.cli._parser import Command, Parser
 
 
 def _add_arguments(parser: Parser) -> None:
@@ -17,12 +17,8 @@ def _add_arguments(parser: Parser) -> None:
 """)
     _options.add_data(parser)
     _options.add_inference(parser)
-    parser.add_output(
-        "-o", "--output", output=netcdf, metavar="FILE.nc", help="write the result as NetCDF"
-    )
-    parser.add_output(
-        "--figure", output=figure, metavar="FILE.png", help="write a figure: PNG, PDF or SVG"
-    )
+    _options.add_netcdf(parser, "write the result as NetCDF")
+    _options.add_figure(parser)
     _options.add_json(parser)
     _options.add_streaming(parser)
 

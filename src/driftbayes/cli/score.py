@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Parser, figure
+from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
@@ -39,12 +39,7 @@ def _add_score(parser: Parser) -> None:
 --learned  also score transition densities learned from the data: neural networks and trees of
     cells, given the position and the previous displacement; needs driftbayes[learned]
 """)
-    parser.add_output(
-        "--figure",
-        output=figure,
-        metavar="FILE.png",
-        help="with --ensemble: write a figure of the scores by lead time: PNG, PDF or SVG",
-    )
+    _options.add_figure(parser, "with --ensemble: write a figure of the scores by lead time")
     _options.add_data(parser)
     _options.add_inference(parser)
     _options.add_json(parser)

@@ -5,8 +5,7 @@ __all__ = ["COMMANDS"]
 import argparse
 
 from driftbayes.cli import _console, _jax, _options
-from driftbayes.cli._parser import Command, Output, Parser, figure
-from driftbayes.errors import DriftbayesError
+from driftbayes.cli._parser import Command, Output, Parser
 
 _TABLE = Output(suffixes=(".nc", ".csv"), what="segments are written as NetCDF or CSV")
 
@@ -31,34 +30,24 @@ def _add_arguments(parser: Parser) -> None:
         metavar="FILE.nc",
         help="write all numbers as NetCDF, or the segments as CSV",
     )
-    parser.add_output(
-        "--figure",
-        output=figure,
-        metavar="FILE.png",
-        help="write a figure of the tracks most likely to change: PNG, PDF or SVG",
-    )
+    _options.add_figure(parser, "write a figure of the tracks most likely to change")
     _options.add_json(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    if (args.u_rms is None) != (args.timescale is None):
-        msg = "--u-rms and --timescale must be given together"
-        raise DriftbayesError(msg)
+    scales = _options.scales(args)
     tracks = _options.read(args)
     _jax.prepare_jax()
-    from driftbayes.representation import describe
-    from driftbayes.workflow import Scales, segments
+    from driftbayes.workflow import segments
 
-    scales = None if args.u_rms is None else Scales(args.u_rms, args.timescale)
-    priors = _options.parse_priors(args.prior)
     with _console.progress_bar() as progress, _console.timed(f"segments of {args.model}"):
         result = segments(
             tracks,
             tau,
             model=args.model,
             rate=args.rate,
-            priors=priors,
+            priors=_options.parse_priors(args.prior),
             scales=scales,
             progress=progress,
         )
@@ -67,10 +56,7 @@ def _run(args: argparse.Namespace) -> int:
         _console.note(f"wrote {args.output}")
     if args.figure is not None:
         _console.save_figure(result.plot(), args.figure)
-    if args.json:
-        _console.print_json(result.to_json())
-    else:
-        _console.print_card(describe(result))
+    _console.print_result(result, as_json=args.json)
     return 0
 
 

@@ -48,7 +48,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories, check_tracks
-from driftbayes.data.units import TIME, in_units, readable
+from driftbayes.data.units import TIME, positive_in_units, readable
 from driftbayes.errors import DriftbayesError
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray, IntArray
@@ -285,10 +285,7 @@ def aligned(
 ) -> Aligned:
     """Displacements over tau on common time stamps; the arguments are those of `dependence`."""
     check_tracks(trajectories)
-    tau = in_units(tau, TIME, trajectories.units, "tau")
-    if not (np.isfinite(tau) and tau > 0):
-        msg = f"tau must be a positive number, got {tau}"
-        raise DriftbayesError(msg)
+    tau = positive_in_units(tau, TIME, trajectories.units, "tau")
     n = trajectories.n_trajectories
     chosen = np.unique(np.linspace(0, n - 1, min(n, max_particles)).round().astype(np.int64))
     # Stamps printed with few digits must not fall beside the grid.

@@ -76,6 +76,15 @@ SPEED = Dimension("speed", 1, -1, "3m/s")
 DIFFUSIVITY = Dimension("diffusivity", 2, -1, "10m2/s")
 
 
+def positive_in_units(value: Any, what: Dimension, units: Units | None, name: str) -> float:
+    """As `in_units`, of a quantity that must be positive and finite."""
+    size = in_units(value, what, units, name)
+    if not (isfinite(size) and size > 0):
+        msg = f"{name} must be a positive number, got {value}"
+        raise DriftbayesError(msg)
+    return size
+
+
 def in_units(value: Any, what: Dimension, units: Units | None, name: str) -> float:
     """Return a quantity in the units of the data.
 

@@ -37,15 +37,7 @@ _MAX_DIVERGENT = 0.01
 _MAX_DISAGREEMENT = 18.4
 
 
-def bridge(
-    target: AbstractTarget,
-    guide: Guide | None,
-    key: Key,
-    *,
-    n_chains: int = 4,
-    n_draws: int = 1000,
-    n_warmup: int = 500,
-) -> Estimate:
+def bridge(target: AbstractTarget, guide: Guide | None, key: Key, **sizes: int) -> Estimate:
     r"""Evidence from draws of the no-U-turn sampler and Meng & Wong's (1996) optimal bridge.
 
     With p(z) = L(z) π(z) and q a normalised density that overlaps with it, Z solves
@@ -79,30 +71,25 @@ def bridge(
         target: Prior and likelihood.
         guide: Where the posterior roughly is; None to start from the prior.
         key: Source of randomness.
-        n_chains: Number of chains.
-        n_draws: Draws kept of each chain.
-        n_warmup: Draws of each chain that are spent on adaptation and not kept.
+        **sizes: Of the chains, as for `nuts_batch`.
     """
     targets, guides = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (target, guide))
-    return bridge_batch(
-        targets, guides, key, n_chains=n_chains, n_draws=n_draws, n_warmup=n_warmup
-    )[0]
+    return bridge_batch(targets, guides, key, **sizes)[0]
 
 
 def bridge_batch(
-    targets: AbstractTarget,
-    guides: Guide | None,
-    key: Key,
-    *,
-    n_chains: int = 4,
-    n_draws: int = 1000,
-    n_warmup: int = 500,
+    targets: AbstractTarget, guides: Guide | None, key: Key, **sizes: int
 ) -> list[Estimate]:
-    """The same for several targets of one shape, stacked along the first axis of every leaf."""
+    """The same for several targets of one shape, stacked along the first axis of every leaf.
+
+    Args:
+        targets: Priors and likelihoods.
+        guides: Where the posteriors roughly are, or None.
+        key: Source of randomness.
+        **sizes: Of the chains, as for `nuts_batch`.
+    """
     key_chains, key_bridge = jax.random.split(key)
-    many = nuts_batch(
-        targets, guides, key_chains, n_chains=n_chains, n_draws=n_draws, n_warmup=n_warmup
-    )
+    many = nuts_batch(targets, guides, key_chains, **sizes)
     at_draws, at_proposals = in_chunks(
         _over_targets,
         targets,

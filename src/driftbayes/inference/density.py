@@ -9,7 +9,6 @@ __all__ = [
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.engines import Engine, FilterEngine
 from driftbayes.likelihood.kalman import gaussian_log_density
-from driftbayes.models import AbstractModel
 from driftbayes.priors import Fixed
 from driftbayes.typing import FloatArray
 
@@ -60,10 +58,6 @@ class Points:
     def free(self) -> FloatArray:
         """Ln of the joint density of D and z."""
         return _no_nan(self.log_likelihood + (self.log_priors + self.log_jacobians).sum(axis=1))
-
-
-def _trajectory_numbers(model: AbstractModel) -> tuple[Any, ...]:
-    return model.trajectory_numbers()
 
 
 def _no_nan(values: FloatArray) -> FloatArray:
@@ -127,7 +121,7 @@ class Density:
         model = self.hypothesis.model
         rows = formulas.Rows(self.hypothesis, theta)
         n_components = rows.n_components
-        numbers = formulas.evaluate(self.hypothesis, theta, _trajectory_numbers)
+        numbers = formulas.evaluate(self.hypothesis, theta, formulas.trajectory_numbers)
 
         def compute(low: int, high: int) -> tuple[FloatArray, ...]:
             some = rows.part(slice(low * n_components, high * n_components))

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -88,16 +87,9 @@ def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch
     if n_later <= 0:
         return record
     theta = jnp.asarray([record.map[name] for name in hypothesis.names])
-    error = truncation_error(hypothesis.at(theta), record.tau, data.forms.shape[-1], n_later)
-    said = (
-        f"{model.name} predicts each step of a long run from the {data.forms.shape[-1] - 1} before "
-        f"it, which may change ln Z by up to {error:.2g} nats; cut the runs with n_tau to avoid it",
-    )
-    return replace(
-        record,
-        log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
-        warnings=(*record.warnings, *(said if error > _SAID else ())),
-    )
+    window = data.forms.shape[-1]
+    error = truncation_error(hypothesis.at(theta), record.tau, window, n_later)
+    return _with_error(record, model.name, window, error)
 
 
 def _with_window_error(
@@ -109,13 +101,16 @@ def _with_window_error(
     theta = np.array([[record.map[name] for name in hypothesis.names]])
     row = engine.covariances(Rows(hypothesis, theta))[0]
     variances = _prediction_variances(row)
-    half, whole = variances[len(row) // 2 - 1], variances[-1]
     # As 1 + c/w at the slowest, as below, but from the window itself.
-    limit = max(2 * whole - half, 0.5 * whole)
-    error = float(max(0.5 * engine.n_later * np.log(whole / limit), 0.0))
+    error = _loss(engine.n_later, variances, len(row))
+    return _with_error(record, hypothesis.name, len(row), error)
+
+
+def _with_error(record: Evidence, model: str, window: int, error: float) -> Evidence:
+    """Add the error of a window of so many steps."""
     said = (
-        f"{hypothesis.name} predicts each step of a long run from the {len(row) - 1} before it, "
-        f"which may change ln Z by up to {error:.2g} nats; cut the runs with n_tau to avoid it",
+        f"{model} predicts each step of a long run from the {window - 1} before it, which may "
+        f"change ln Z by up to {error:.2g} nats; cut the runs with n_tau to avoid it",
     )
     return replace(
         record,
@@ -195,15 +190,15 @@ def truncation_error(model: AbstractModel, tau: float, window: int, n_later: flo
         window: Steps of a window, w.
         n_later: Number of scalar steps that are predicted from a full window.
     """
-    row = np.asarray(_row(model, _REACH * window, tau))
-    variances = _prediction_variances(row)
-    half, whole = variances[len(row) // 2 - 1], variances[-1]
+    row = np.asarray(model.first_autocovariances(_REACH * window, jnp.asarray(tau)))
+    return _loss(n_later, _prediction_variances(row), window)
+
+
+def _loss(n_later: float, variances: FloatArray, window: int) -> float:
+    """Loss of ln L by a window, with the limit of the variances from the last and a middle one."""
+    half, whole = variances[len(variances) // 2 - 1], variances[-1]
     limit = max(2 * whole - half, 0.5 * whole)
     return float(max(0.5 * n_later * np.log(variances[window - 1] / limit), 0.0))
-
-
-def _row(model: AbstractModel, n_lags: int, tau: float) -> jax.Array:
-    return model.first_autocovariances(n_lags, jnp.asarray(tau))
 
 
 def _prediction_variances(row: FloatArray) -> FloatArray:

@@ -354,7 +354,8 @@ def exact_draws(
         msg = f"no draws from the posterior of {record.name}: {record.status.advice}"
         raise DriftbayesError(msg)
     if not found.lattices:
-        nodes = Nodes(np.zeros(n), *(np.repeat(x, n, axis=0) for x in _one_node(found.nodes)))
+        only = (found.nodes.theta[:1], found.nodes.fits[:1])
+        nodes = Nodes(np.zeros(n), *(np.repeat(x, n, axis=0) for x in only))
     else:
         nodes, doubt = _draw_nodes(found, n, rng)
         if doubt and record.status is Status.OK:
@@ -370,10 +371,6 @@ def exact_draws(
     theta[:, place] = scale
     fits = -0.5 * (count * (LOG_2PI + np.log(scale)) + log_det + quadratic / scale)
     return record, theta, fits, found
-
-
-def _one_node(nodes: Nodes) -> tuple[FloatArray, FloatArray]:
-    return nodes.theta[:1], nodes.fits[:1]
 
 
 def _draw_nodes(found: Quadrature, n: int, rng: np.random.Generator) -> tuple[Nodes, str]:

@@ -91,7 +91,7 @@ class Rows:
     def numbers(self) -> tuple[FloatArray, ...]:
         """What the model tells beside its motion, one value of each row."""
         theta, point, _ = self._needed()
-        found = evaluate(self.hypothesis, theta, _numbers)
+        found = evaluate(self.hypothesis, theta, trajectory_numbers)
         return tuple(part[point] for part in found)
 
     def _needed(self) -> tuple[FloatArray, IntArray, IntArray]:
@@ -405,7 +405,8 @@ def evaluate_with_sums(
     return _by_points(program, hypothesis, _N_POINTS[0], theta, n, *parts, shared=shared)
 
 
-def _numbers(model: AbstractModel) -> tuple[Any, ...]:
+def trajectory_numbers(model: AbstractModel) -> tuple[Any, ...]:
+    """Numbers of a model that judges trajectories by themselves; one program for all who ask."""
     return model.trajectory_numbers()
 
 
@@ -547,15 +548,10 @@ def _autocovariance_program(n_lags: int) -> Callable[[Any], Callable[..., Any]]:
 
 
 def _collected(
-    n: Any,
-    log_det: Any,
-    products: Any,
-    excess: Any,
-    where: tuple[Any, ...],
-    n_dim: int,
-    *,
-    is_lonlat: bool,
+    sums: tuple[Any, ...], where: tuple[Any, ...], n_dim: int, *, is_lonlat: bool
 ) -> Collected:
+    """The sums (n, log_det, products, excess) as models take them; `where` the data are."""
+    n, log_det, products, excess = sums
     centre, turning, tau = where
     parts = tuple(ChannelTerms(n, log_det[c], products[c], n_dim) for c in range(log_det.shape[0]))
     return Collected(parts, excess[0], centre, turning, tau, is_lonlat)
@@ -564,23 +560,15 @@ def _collected(
 @cache
 def _finish_program(n_dim: int, is_lonlat: bool) -> Callable[[Any], Callable[..., Any]]:  # noqa: FBT001
     @_program
-    def program(
-        hypothesis: Hypothesis,
-        theta: Any,
-        n: Any,
-        log_det: Any,
-        products: Any,
-        excess: Any,
-        *where: Any,
-    ) -> Any:
-        model = hypothesis.at(theta)
+    def program(hypothesis: Hypothesis, theta: Any, *given: Any) -> Any:
+        model, sums, where = hypothesis.at(theta), given[:4], given[4:]
 
-        def slot(n: Any, log_det: Any, products: Any, excess: Any) -> Any:
-            seen = _collected(n, log_det, products, excess, where, n_dim, is_lonlat=is_lonlat)
+        def slot(*sums: Any) -> Any:
+            seen = _collected(sums, where, n_dim, is_lonlat=is_lonlat)
             terms = model.terms(seen)
             return model.log_density(seen), terms.n, terms.log_det, terms.quadratic
 
-        found = jax.vmap(slot, in_axes=(0, 1, 1, 1))(n, log_det, products, excess)
+        found = jax.vmap(slot, in_axes=(0, 1, 1, 1))(*sums)
         return jax.tree.map(jnp.sum, found)
 
     return program
@@ -598,16 +586,8 @@ def _sums_program(
     is_lonlat: bool,  # noqa: FBT001
 ) -> Callable[[Any], Callable[..., Any]]:
     @_program
-    def program(
-        hypothesis: Hypothesis,
-        theta: Any,
-        n: Any,
-        log_det: Any,
-        products: Any,
-        excess: Any,
-        *where: Any,
-    ) -> Any:
-        seen = _collected(n, log_det, products, excess, where, n_dim, is_lonlat=is_lonlat)
+    def program(hypothesis: Hypothesis, theta: Any, *given: Any) -> Any:
+        seen = _collected(given[:4], given[4:], n_dim, is_lonlat=is_lonlat)
         return of(hypothesis.at(theta), seen)
 
     return program
@@ -617,8 +597,8 @@ def _sums_program(
 def _derived_program(tree: Any, n_dim: int, is_lonlat: bool) -> Callable[..., Any]:  # noqa: FBT001
     def run(leaves: tuple[Any, ...], one: tuple[Any, ...], where: tuple[Any, ...]) -> Any:
         hypothesis = jax.tree.unflatten(tree, leaves)
-        theta, n, log_det, products, excess = one
-        seen = _collected(n, log_det, products, excess, where, n_dim, is_lonlat=is_lonlat)
+        theta, *sums = one
+        seen = _collected(tuple(sums), where, n_dim, is_lonlat=is_lonlat)
         return hypothesis.at(theta).derived(seen)
 
     return jax.jit(run)

@@ -11,8 +11,10 @@ __all__ = [
     "line_aliasing",
     "log_stretch",
     "refined_spacing",
+    "stretch",
     "to_points",
     "to_w",
+    "unstretch",
 ]
 
 from collections.abc import Callable, Iterator
@@ -183,9 +185,19 @@ MAX_DISTANCE = 60.0
 MAX_RATIO, _UNKNOWN_RATIO = 0.95, 0.5
 
 
+def stretch(w: FloatArray) -> FloatArray:
+    """Return a sinh(w/a): nodes are even near the peak, and ever wider apart in the tails."""
+    return EVEN * np.sinh(w / EVEN)
+
+
+def unstretch(u: FloatArray) -> FloatArray:
+    """Invert `stretch`."""
+    return EVEN * np.arcsinh(u / EVEN)
+
+
 def to_points(w: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray:
     """Map coordinates w (node, p) to points z = center + basis · a sinh(w/a)."""
-    return center + (EVEN * np.sinh(w / EVEN)) @ basis.T
+    return center + stretch(w) @ basis.T
 
 
 def whiten(z: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray:
@@ -198,7 +210,7 @@ def whiten(z: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray:
 
 def to_w(z: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray:
     """Invert `to_points`."""
-    return EVEN * np.arcsinh(whiten(z, center, basis) / EVEN)
+    return unstretch(whiten(z, center, basis))
 
 
 def log_stretch(w: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from scipy.special import gammaln, logsumexp
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.lattice import log_stretch, to_points, to_w
-from driftbayes.inference.node_lattice import NodeLattice
+from driftbayes.inference.node_lattice import NodeLattice, log_masses
 from driftbayes.typing import FloatArray, IntArray
 
 # Width of a Gaussian around a node, in spacings, by the number of dimensions: the sum over nodes is
@@ -56,13 +56,7 @@ def propose(
         >>> len(kept) > 400
         True
     """
-    logs = np.array([lattice.log_integral for lattice in lattices])
-    masses = logs if log_weights is None else log_weights
-    if masses.shape != logs.shape or not len(logs) or not np.all(np.isfinite(logs)):
-        raise DriftbayesError(
-            f"expected one weight for each of one or more lattices with a finite integral, got "
-            f"{masses.shape} weights for integrals exp({logs})"
-        )
+    masses = log_masses(lattices, log_weights)
     if n < 1:
         raise DriftbayesError(f"the number of points must be at least 1, got {n}")
     shares = np.exp(masses - logsumexp(masses))

@@ -1,7 +1,8 @@
 """Integrate a smooth peak by the trapezoid rule on a lattice that grows from the mode."""
 
-__all__ = ["NodeLattice", "gaussian_reach", "integrate"]
+__all__ = ["NodeLattice", "gaussian_reach", "integrate", "log_masses"]
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +18,10 @@ from driftbayes.inference.lattice import (
     gaussian_spacing,
     log_stretch,
     refined_spacing,
+    stretch,
     to_points,
     to_w,
+    unstretch,
 )
 from driftbayes.typing import FloatArray, IntArray
 
@@ -187,22 +190,22 @@ def _compared(coarse: NodeLattice, fine: NodeLattice) -> tuple[NodeLattice, Node
 def _gaussian_nodes(flood: Flood, depth: float) -> IntArray:
     """List the nodes of both lattices at which a Gaussian is within `depth` of its peak."""
     n_dim = len(flood.spacing)
-    reach = EVEN * np.arcsinh(np.sqrt(2 * depth) / EVEN)
+    reach = unstretch(np.sqrt(2 * depth))
     sides = [int(reach / h) + 1 for h in flood.spacing]
     even = np.meshgrid(*[2 * np.arange(-n, n + 1) for n in sides], indexing="ij")
     corner = np.stack(even, axis=-1).reshape(-1, n_dim)
     index = np.concatenate([corner, corner + 1])
     w = 0.5 * flood.spacing * index
-    log_gaussian = -0.5 * np.sum((EVEN * np.sinh(w / EVEN)) ** 2, axis=1) + log_stretch(w)
+    log_gaussian = -0.5 * np.sum(stretch(w) ** 2, axis=1) + log_stretch(w)
     return index[log_gaussian > -depth]
 
 
 def gaussian_reach(spacing: float, depth: float) -> int:
     """Index of the last node in one dimension at which a Gaussian is within `depth` of its peak."""
-    reach = EVEN * np.arcsinh(np.sqrt(2 * depth) / EVEN)
+    reach = unstretch(np.sqrt(2 * depth))
     index = np.arange(2 * int(reach / spacing) + 4)
     w: FloatArray = 0.5 * spacing * index.astype(np.float64)
-    log_gaussian = -0.5 * (EVEN * np.sinh(w / EVEN)) ** 2 + log_stretch(w[:, None])
+    log_gaussian = -0.5 * stretch(w) ** 2 + log_stretch(w[:, None])
     return int(index[log_gaussian > -depth][-1])
 
 
@@ -283,3 +286,23 @@ def _check(
         raise DriftbayesError(f"seeds must have shape (seed, {n_dim}), got {seeds.shape}")
     if max_nodes < 1:
         raise DriftbayesError(f"max_nodes must be at least 1, got {max_nodes}")
+
+
+def log_masses(lattices: Sequence[NodeLattice], log_weights: FloatArray | None) -> FloatArray:
+    """Check and return ln of the mass of each part of a density.
+
+    Args:
+        lattices: Lattices of the parts, one per mode.
+        log_weights: ln of the mass of each part; by default, its integral.
+
+    Raises:
+        DriftbayesError: There are no lattices, or an integral is not finite.
+    """
+    logs = np.array([lattice.log_integral for lattice in lattices])
+    masses = logs if log_weights is None else log_weights
+    if masses.shape != logs.shape or not len(logs) or not np.all(np.isfinite(logs)):
+        raise DriftbayesError(
+            f"expected one weight for each of one or more lattices with a finite integral, got "
+            f"{masses.shape} weights for integrals exp({logs})"
+        )
+    return masses

@@ -78,15 +78,7 @@ class Chains:
         return [*np.moveaxis(self.z, -1, 0), self.log_joint]
 
 
-def nuts(
-    target: AbstractTarget,
-    guide: Guide | None,
-    key: Key,
-    *,
-    n_chains: int = 4,
-    n_draws: int = 1000,
-    n_warmup: int = 500,
-) -> Chains:
+def nuts(target: AbstractTarget, guide: Guide | None, key: Key, **sizes: int) -> Chains:
     r"""Draws from a posterior by the no-U-turn sampler (Hoffman & Gelman 2014; numpyro).
 
     The chains move in coordinates w in which the guide is a standard normal distribution,
@@ -106,14 +98,10 @@ def nuts(
         guide: Where the posterior roughly is; chains start about it, twice as far out as draws.
             If None, chains start at draws from the prior, and w is the prior's own scale.
         key: Source of randomness.
-        n_chains: Number of chains.
-        n_draws: Draws kept of each chain.
-        n_warmup: Draws of each chain that are spent on adaptation and not kept.
+        **sizes: Of the chains, as for `nuts_batch`.
     """
     targets, guides = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (target, guide))
-    return nuts_batch(targets, guides, key, n_chains=n_chains, n_draws=n_draws, n_warmup=n_warmup)[
-        0
-    ]
+    return nuts_batch(targets, guides, key, **sizes)[0]
 
 
 def nuts_batch(
@@ -125,7 +113,16 @@ def nuts_batch(
     n_draws: int = 1000,
     n_warmup: int = 500,
 ) -> list[Chains]:
-    """The same for several targets of one shape, stacked along the first axis of every leaf."""
+    """The same for several targets of one shape, stacked along the first axis of every leaf.
+
+    Args:
+        targets: Priors and likelihoods.
+        guides: Where the posteriors roughly are, or None.
+        key: Source of randomness.
+        n_chains: Number of chains.
+        n_draws: Draws kept of each chain.
+        n_warmup: Draws of each chain that are spent on adaptation and not kept.
+    """
     if n_chains < 2 or n_draws < 12 or n_warmup < 1:
         msg = (
             f"need at least 2 chains of 12 draws after a warm-up, got n_chains={n_chains}, "

@@ -15,8 +15,8 @@ from scipy.interpolate import CubicSpline, make_interp_spline
 from scipy.special import factorial, logsumexp
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.lattice import EVEN
-from driftbayes.inference.node_lattice import NodeLattice
+from driftbayes.inference.lattice import EVEN, stretch, unstretch
+from driftbayes.inference.node_lattice import NodeLattice, log_masses
 from driftbayes.inference.stacked_lattice import Lines
 from driftbayes.typing import FloatArray, IntArray
 
@@ -114,7 +114,7 @@ def marginal_quantiles(
     """
     if not np.all((probabilities > 0) & (probabilities < 1)):
         raise DriftbayesError(f"probabilities must lie between 0 and 1, got {probabilities}")
-    _log_masses(lattices, log_weights)
+    log_masses(lattices, log_weights)
     n_dim = len(lattices[0].center)
     out = np.empty((n_dim, len(probabilities)))
     for axis in range(n_dim):
@@ -140,7 +140,7 @@ def line_quantiles(lines: Lines, probabilities: FloatArray) -> FloatArray:
     out = np.empty((len(lines.center), len(probabilities)))
     weights = np.exp(lines.log_values - lines.log_values.max(axis=1, keepdims=True))
     last = lines.n_nodes - 1
-    u = EVEN * np.sinh(lines.w / EVEN)
+    u = stretch(lines.w)
     table = _tabulate(u, weights, last, np.full(len(u), _MIN_WIDTH))
     for spacing in np.unique(lines.spacing):
         rows = np.flatnonzero(lines.spacing == spacing)
@@ -165,25 +165,13 @@ def marginal_density(
         grid: Values of the coordinate.
         log_weights: ln of the mass of each part; by default, its integral.
     """
-    masses = _log_masses(lattices, log_weights)
+    masses = log_masses(lattices, log_weights)
     shares = np.exp(masses - logsumexp(masses))
     total = np.zeros(len(grid))
     for lattice, share in zip(lattices, shares, strict=True):
         if share > 0:
             total += share * _density(lattice, axis, grid)
     return total
-
-
-def _log_masses(lattices: Sequence[NodeLattice], log_weights: FloatArray | None) -> FloatArray:
-    """Ln of the mass of each part."""
-    logs = np.array([lattice.log_integral for lattice in lattices])
-    masses = logs if log_weights is None else log_weights
-    if masses.shape != logs.shape or not len(logs) or not np.all(np.isfinite(logs)):
-        raise DriftbayesError(
-            f"expected one weight for each of one or more lattices with a finite integral, got "
-            f"{masses.shape} weights for integrals exp({logs})"
-        )
-    return masses
 
 
 @dataclass(frozen=True)
@@ -244,7 +232,7 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
     nodes, inverse = np.unique(keys, axis=0, return_inverse=True)
     peak = np.max(values)
     sums = np.bincount(inverse.reshape(-1), weights=np.exp(values - peak), minlength=len(nodes))
-    u = EVEN * np.sinh(0.5 * lattice.spacing[along] * nodes[:, -1] / EVEN)
+    u = stretch(0.5 * lattice.spacing[along] * nodes[:, -1])
     logs = np.log(sums) + peak - 0.5 * np.log1p((u / EVEN) ** 2)
     # Nodes are sorted: a line begins where a group begins or a node is missing.
     begins = np.ones(len(nodes), dtype=bool)
@@ -254,7 +242,7 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
     lengths = np.diff(np.append(starts, len(nodes)))
     is_b = nodes[starts, 0]
     first = (nodes[starts, -1] - is_b) // step
-    other_u = EVEN * np.sinh(0.5 * lattice.spacing[others] * nodes[starts, 1:-1] / EVEN)
+    other_u = stretch(0.5 * lattice.spacing[others] * nodes[starts, 1:-1])
     coefficients = np.zeros((_DEGREE + 1, len(starts), max(1, int(lengths.max()) - 1)))
     ends, slopes = np.zeros((2, len(starts))), np.zeros((2, len(starts)))
     shapes = np.column_stack([is_b, first, lengths])
@@ -262,15 +250,7 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
     for k, (_, _, length) in enumerate(kinds):
         members = np.flatnonzero(kind.reshape(-1) == k)
         place = starts[members][:, None] + np.arange(length)
-        y = logs[place].T
-        ends[:, members] = y[[0, -1]]
-        if length > 1:
-            x = u[place[0]]
-            taylor = _taylor(x, y)
-            coefficients[:, members, : length - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
-            slopes[:, members] = taylor[1, [0, -1]]
-        else:
-            coefficients[0, members, 0] = y[0]
+        _fit_lines(u[place[0]], logs[place].T, members, coefficients, ends, slopes)
     return _Lines(
         spacing=float(0.5 * step * lattice.spacing[along]),
         offset=other_u @ row[others],
@@ -281,6 +261,24 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
         ends=ends,
         slopes=slopes,
     )
+
+
+def _fit_lines(
+    x: FloatArray,
+    y: FloatArray,
+    members: IntArray,
+    coefficients: FloatArray,
+    ends: FloatArray,
+    slopes: FloatArray,
+) -> None:
+    """Fill in the splines of `members`, lines with nodes at the same x; y is (node, line)."""
+    ends[:, members] = y[[0, -1]]
+    if len(x) == 1:
+        coefficients[0, members, 0] = y[0]
+        return
+    taylor = _taylor(x, y)
+    coefficients[:, members, : len(x) - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
+    slopes[:, members] = taylor[1, [0, -1]]
 
 
 def _taylor(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -294,11 +292,11 @@ def _evaluate(lines: _Lines, part: slice, x: FloatArray) -> FloatArray:
     """Evaluate splines at x (line, point); beyond the ends, straight on for one spacing."""
     first, last = lines.first[part, None], lines.last[part, None]
     shift, spacing = lines.shift[part, None], lines.spacing
-    place = EVEN * np.arcsinh(x / EVEN) / spacing - shift
+    place = unstretch(x) / spacing - shift
     interval = np.floor(place).astype(np.int64).clip(first, np.maximum(last - 1, first))
 
     def node(k: IntArray) -> FloatArray:
-        return EVEN * np.sinh((k + shift) * spacing / EVEN)
+        return stretch((k + shift) * spacing)
 
     row = np.arange(len(first))[:, None]
     c = lines.coefficients[:, part][:, row, interval - first]
@@ -387,7 +385,7 @@ def _tabulate(
     else:
         middle, width = at(0.5), np.maximum(0.5 * (at(0.84) - at(0.16)), min_width)
     ends = (values[:, 0], values[row, last])
-    first, final = (EVEN * np.arcsinh((end - middle) / width / EVEN) for end in ends)
+    first, final = (unstretch((end - middle) / width) for end in ends)
     return _Table(middle, width, first - 1.0, final + 1.0)
 
 
@@ -426,14 +424,8 @@ def _line_splines(log_values: FloatArray, u: FloatArray, first: IntArray, spacin
     for k, (_, start, length) in enumerate(kinds):
         members = np.flatnonzero(kind.reshape(-1) == k)
         nodes = slice(start, start + length)
-        y = logs[members, nodes].T
-        ends[:, members] = y[[0, -1]]
-        if length > 1:
-            taylor = _taylor(u[members[0], nodes], y)
-            coefficients[:, members, : length - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
-            slopes[:, members] = taylor[1, [0, -1]]
-        else:
-            coefficients[0, members, 0] = y[0]
+        x = u[members[0], nodes]
+        _fit_lines(x, logs[members, nodes].T, members, coefficients, ends, slopes)
     begins = first + begin
     none = np.zeros(n)
     return _Lines(spacing, none, begins, begins + lengths - 1, none, coefficients, ends, slopes)

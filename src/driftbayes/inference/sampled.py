@@ -75,6 +75,42 @@ class Start:
     prior_log_sd: FloatArray
 
 
+@dataclass(frozen=True)
+class _Task:
+    """What a sampler runs on: one hypothesis and several data sets, or several priors and one.
+
+    Args:
+        hypotheses: As for `exact_batch`.
+        data: As for `exact_batch`.
+        starts: Where each posterior is.
+        key: Key of the random numbers.
+    """
+
+    hypotheses: Sequence[Hypothesis]
+    data: Batch
+    starts: Sequence[Start]
+    key: Key
+
+    def targets(self) -> PosteriorTarget:
+        """All targets as one, stacked along the first axis."""
+        n = len(self.starts)
+
+        def repeated(leaf: Any) -> Any:
+            return np.broadcast_to(np.asarray(leaf), (n, *np.shape(leaf)))
+
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *self.hypotheses)
+        if len(self.hypotheses) == 1:
+            stacked = jax.tree.map(repeated, self.hypotheses[0])
+        data = self.data
+        values = data.data if data.is_stacked else jax.tree.map(repeated, data.data)
+        return PosteriorTarget(stacked, values)
+
+
+def _of(hypotheses: Sequence[Hypothesis], i: int) -> Hypothesis:
+    """The hypothesis of data set or prior i: its own, or the one of all."""
+    return hypotheses[min(i, len(hypotheses) - 1)]
+
+
 def sampled_batch(
     hypotheses: Sequence[Hypothesis], data: Batch, method: Method, seed: int = 0
 ) -> list[Evidence]:
@@ -95,22 +131,13 @@ def sampled_batch(
     for i in range(n):
         # Other priors of the same data have their modes near those of the first.
         known = starts[0].modes if len(hypotheses) > 1 and starts else None
-        starts.append(_start(hypotheses[min(i, len(hypotheses) - 1)], data, i, known))
-    run, options = _RUN[method.name], sampler_options(method)
-    estimates = run(hypotheses, data, starts, key, **options)
+        starts.append(_start(_of(hypotheses, i), data, i, known))
+    task = _Task(hypotheses, data, starts, key)
+    estimates = _RUN[method.name](task, **sampler_options(method))
     rng = np.random.default_rng([seed, zlib.crc32(hypotheses[0].name.encode())])
     return [
-        record_of(
-            hypotheses[min(i, len(hypotheses) - 1)],
-            data,
-            i,
-            starts[i],
-            estimates[i],
-            method_text(method),
-            seed,
-            rng,
-        )
-        for i in range(n)
+        record_of(_of(hypotheses, i), data, i, start, estimate, method_text(method), seed, rng)
+        for i, (start, estimate) in enumerate(zip(starts, estimates, strict=True))
     ]
 
 
@@ -130,7 +157,7 @@ def importance_variants(
     """
     key = sampler_key(hypothesis, seed, "laplace_is")
     start = _start(hypothesis, data, 0, None)
-    (first,) = _run_importance([hypothesis], data, [start], key)
+    (first,) = _run_importance(_Task([hypothesis], data, [start], key))
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode())])
     record = record_of(hypothesis, data, 0, start, first, "laplace_is", seed, rng)
     found: dict[str, Estimate] = {str(hypothesis.describe()): first}
@@ -141,7 +168,8 @@ def importance_variants(
         again = under_another_prior(first, hypothesis, other, _REWEIGHTED)
         if again is None:
             near = _start(other, data, 0, start.modes)
-            (again,) = _run_importance([other], data, [near], key, tolerance=_REWEIGHTED)
+            task = _Task([other], data, [near], key)
+            (again,) = _run_importance(task, tolerance=_REWEIGHTED)
         found[text] = again
     return record, [found[str(other.describe())] for other in others]
 
@@ -152,8 +180,7 @@ def auto_batch(
     """Importance sampling, and where its weights are not to be trusted, the bridge."""
     records = sampled_batch(hypotheses, batch, Importance(tolerance=method.tolerance), seed)
     return [
-        _bridged(record, hypotheses[min(i, len(hypotheses) - 1)], batch[i], seed)
-        for i, record in enumerate(records)
+        _bridged(record, _of(hypotheses, i), batch[i], seed) for i, record in enumerate(records)
     ]
 
 
@@ -216,39 +243,16 @@ def _start(hypothesis: Hypothesis, data: Batch, index: int, known: Modes | None)
     )
 
 
-def _targets(hypotheses: Sequence[Hypothesis], data: Batch) -> PosteriorTarget:
-    """All targets as one, stacked along the first axis."""
-    n = max(len(hypotheses), len(data))
-
-    def repeated(leaf: Any) -> Any:
-        return np.broadcast_to(np.asarray(leaf), (n, *np.shape(leaf)))
-
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *hypotheses)
-    if len(hypotheses) == 1:
-        stacked = jax.tree.map(repeated, hypotheses[0])
-    values = data.data if data.is_stacked else jax.tree.map(repeated, data.data)
-    return PosteriorTarget(stacked, values)
-
-
-def _one(targets: Any, i: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[i], targets)
-
-
 def _run_importance(
-    hypotheses: Sequence[Hypothesis],
-    data: Batch,
-    starts: Sequence[Start],
-    key: Key,
-    tolerance: float = 0.01,
-    max_evaluations: int = 65536,
+    task: _Task, tolerance: float = 0.01, max_evaluations: int = 65536
 ) -> list[Estimate]:
-    seeds = np.asarray(jax.random.key_data(key)).reshape(-1)
+    seeds = np.asarray(jax.random.key_data(task.key)).reshape(-1)
     found: list[Estimate] = []
-    for i, start in enumerate(starts):
-        hypothesis = hypotheses[min(i, len(hypotheses) - 1)]
-        density = Density(hypothesis, data.engine(i, hypothesis.model))
-        if i > 0 and len(hypotheses) > 1:
-            again = under_another_prior(found[0], hypotheses[0], hypothesis, tolerance)
+    for i, start in enumerate(task.starts):
+        hypothesis = _of(task.hypotheses, i)
+        density = Density(hypothesis, task.data.engine(i, hypothesis.model))
+        if i > 0 and len(task.hypotheses) > 1:
+            again = under_another_prior(found[0], task.hypotheses[0], hypothesis, tolerance)
             if again is not None:
                 found.append(again)
                 continue
@@ -294,42 +298,25 @@ def under_another_prior(
     return again if again.log_evidence_err <= _USABLE else None
 
 
-def _run_bridge(
-    hypotheses: Sequence[Hypothesis],
-    data: Batch,
-    starts: Sequence[Start],
-    key: Key,
-    **options: int,
-) -> list[Estimate]:
+def _run_bridge(task: _Task, **options: int) -> list[Estimate]:
     from driftbayes.inference.bridge import bridge_batch
 
-    guides = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.guide for start in starts))
-    return bridge_batch(_targets(hypotheses, data), guides, key, **options)
+    guides = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.guide for start in task.starts))
+    return bridge_batch(task.targets(), guides, task.key, **options)
 
 
-def _run_smc(
-    hypotheses: Sequence[Hypothesis],
-    data: Batch,
-    starts: Sequence[Start],
-    key: Key,
-    **options: int,
-) -> list[Estimate]:
+def _run_smc(task: _Task, **options: int) -> list[Estimate]:
     from driftbayes.inference.smc import smc_batch
 
-    return smc_batch(_targets(hypotheses, data), key, **options)
+    return smc_batch(task.targets(), task.key, **options)
 
 
-def _run_nested(
-    hypotheses: Sequence[Hypothesis],
-    data: Batch,
-    starts: Sequence[Start],
-    key: Key,
-    **options: int,
-) -> list[Estimate]:
+def _run_nested(task: _Task, **options: int) -> list[Estimate]:
     from driftbayes.inference.nested import nested
 
-    targets = _targets(hypotheses, data)
-    return [nested(_one(targets, i), key, **options) for i in range(len(starts))]
+    targets = task.targets()
+    each = (jax.tree.map(lambda leaf, i=i: leaf[i], targets) for i in range(len(task.starts)))
+    return [nested(target, task.key, **options) for target in each]
 
 
 _RUN: dict[str, Callable[..., list[Estimate]]] = {

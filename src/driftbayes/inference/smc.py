@@ -1,10 +1,10 @@
 """Tempered sequential Monte Carlo: needs no mode to start from, and finds several if there are."""
 
-__all__ = ["smc", "smc_batch", "smc_core", "smc_twice"]
+__all__ = ["Size", "smc", "smc_batch", "smc_core", "smc_twice"]
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -20,10 +20,6 @@ from driftbayes.inference.tempering import MAX_TEMPERATURES, Run, smc_core
 from driftbayes.jax_typing import Key
 from driftbayes.typing import FloatArray
 
-N_PARTICLES = 1024
-N_ISLANDS = 16
-N_MOVES = 16
-
 # Beyond these the chains, or the islands, have not done their work.
 _MIN_ACCEPTANCE = 0.02
 _MAX_MEMORY = 0.8
@@ -33,14 +29,40 @@ _MIN_ALIVE = 10
 _TOLERANCE = 0.1
 
 
-def smc(
-    target: AbstractTarget,
-    key: Key,
-    *,
-    n_particles: int = N_PARTICLES,
-    n_islands: int = N_ISLANDS,
-    n_moves: int = N_MOVES,
-) -> Estimate:
+@dataclass(frozen=True)
+class Size:
+    """Size of a run.
+
+    Args:
+        n_particles: Particles in each island, a multiple of n_moves.
+        n_islands: Number of islands, four or more.
+        n_moves: Moves of each chain at each temperature.
+    """
+
+    n_particles: int = 1024
+    n_islands: int = 16
+    n_moves: int = 16
+
+    def __post_init__(self) -> None:
+        """Refuse numbers of which no run can be made."""
+        n_particles, n_moves = self.n_particles, self.n_moves
+        if n_moves < 1 or n_particles < n_moves or n_particles % n_moves:
+            msg = f"n_particles must be a multiple of n_moves, got {n_particles} and {n_moves}"
+            raise DriftbayesError(msg)
+        if self.n_islands < 4:
+            msg = (
+                "n_islands must be 4 or more, to have an error from their scatter, got "
+                f"{self.n_islands}"
+            )
+            raise DriftbayesError(msg)
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Numbers of particles, islands and moves."""
+        return self.n_particles, self.n_islands, self.n_moves
+
+
+def smc(target: AbstractTarget, key: Key, **size: int) -> Estimate:
     r"""The evidence and its error from several islands.
 
     $$\hat Z = \frac1I \sum_i Z_i, \qquad
@@ -61,29 +83,19 @@ def smc(
         target: Prior and likelihood.
         key: Random key; the same gives the same result. Errors of two targets are independent
             only if their keys differ.
-        n_particles: Particles in each island, a multiple of n_moves.
-        n_islands: Number of islands, four or more.
-        n_moves: Moves of each chain at each temperature.
+        **size: Numbers of particles, islands and moves, as for `Size`.
     """
-    _check(n_particles, n_islands, n_moves)
-    return _run(target, key, n_particles, n_islands, n_moves)
+    return _run(target, key, Size(**size))
 
 
-def smc_batch(
-    targets: AbstractTarget,
-    key: Key,
-    *,
-    n_particles: int = N_PARTICLES,
-    n_islands: int = N_ISLANDS,
-    n_moves: int = N_MOVES,
-) -> list[Estimate]:
+def smc_batch(targets: AbstractTarget, key: Key, **size: int) -> list[Estimate]:
     """The same for targets stacked along the first axis, on all cores; all with the same key."""
-    _check(n_particles, n_islands, n_moves)
+    chosen = Size(**size)
     n = len(jax.tree.leaves(targets)[0])
 
     def run(index: int) -> Estimate:
         one = jax.tree.map(lambda leaf: leaf[index], targets)
-        return _run(one, key, n_particles, n_islands, n_moves)
+        return _run(one, key, chosen)
 
     # One target fills the machine's vectors already, and several at once would all take as many
     # temperatures as the hardest. The first alone, so that the program is compiled but once.
@@ -94,29 +106,21 @@ def smc_batch(
     return found
 
 
-def smc_twice(
-    target: AbstractTarget,
-    key: Key,
-    *,
-    n_particles: int = N_PARTICLES,
-    n_islands: int = N_ISLANDS,
-    n_moves: int = N_MOVES,
-) -> Estimate:
+def smc_twice(target: AbstractTarget, key: Key, **size: int) -> Estimate:
     """The same by two runs: the first finds temperatures and proposals, the second the evidence.
 
     The evidence has no bias from adaptation, which counts where chains are few because a likelihood
     takes long. Both runs are by one program. The arguments are those of `smc`.
     """
-    _check(n_particles, n_islands, n_moves)
-    size = (n_particles, n_islands, n_moves)
+    numbers = Size(**size).numbers
     with jax.enable_x64(True):  # noqa: FBT003
         target = jax.tree.map(np.asarray, target)
         key_first, key_second = jax.random.split(key)
         plan = new_schedule(MAX_TEMPERATURES, target.n_dim)
-        first = _quickly_compiled(target, key_first, *size, plan)
+        first = _quickly_compiled(target, key_first, *numbers, plan)
         if first.schedule is None or first.beta < 1:
             return _estimate(first)
-        second = _quickly_compiled(target, key_second, *size, fixed(first.schedule))
+        second = _quickly_compiled(target, key_second, *numbers, fixed(first.schedule))
         # No chain was adapted to.
         found = _estimate(eqx.tree_at(lambda run: run.n_chains, second, 0))
     n_evaluations = found.n_evaluations + int(first.n_evaluations)
@@ -129,23 +133,12 @@ _OPTIONS: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level
 _quickly_compiled = eqx.filter_jit(smc_core, **_OPTIONS)
 
 
-def _run(
-    target: AbstractTarget, key: Key, n_particles: int, n_islands: int, n_moves: int
-) -> Estimate:
+def _run(target: AbstractTarget, key: Key, size: Size) -> Estimate:
     # A thread does not see double precision that was switched on by a `with` block.
     with jax.enable_x64(True):  # noqa: FBT003
         # All in NumPy, so that a target alone and one out of a stack share a program.
         target = jax.tree.map(np.asarray, target)
-        return _estimate(_compiled(target, key, n_particles, n_islands, n_moves))
-
-
-def _check(n_particles: int, n_islands: int, n_moves: int) -> None:
-    if n_moves < 1 or n_particles < n_moves or n_particles % n_moves:
-        msg = f"n_particles must be a multiple of n_moves, got {n_particles} and {n_moves}"
-        raise DriftbayesError(msg)
-    if n_islands < 4:
-        msg = f"n_islands must be 4 or more, to have an error from their scatter, got {n_islands}"
-        raise DriftbayesError(msg)
+        return _estimate(_compiled(target, key, *size.numbers))
 
 
 def _estimate(run: Run) -> Estimate:

@@ -18,6 +18,7 @@ from driftbayes.inference.lattice import (
     gaussian_spacing,
     line_aliasing,
     log_stretch,
+    stretch,
 )
 from driftbayes.inference.node_lattice import MAX_DEPTH, SLOWEST_DECAY, TAIL_SHARE, gaussian_reach
 from driftbayes.typing import FloatArray, IntArray
@@ -78,13 +79,13 @@ class Lines:
     def ends(self) -> FloatArray:
         """First and last node of each line, (line, 2)."""
         index = self.first[:, None] + np.stack([0 * self.n_nodes, self.n_nodes - 1], axis=1)
-        stretched = EVEN * np.sinh(self.spacing[:, None] * index / EVEN)
+        stretched = stretch(self.spacing[:, None] * index)
         return np.asarray(self.center[:, None] + self.width[:, None] * stretched)
 
     @property
     def z(self) -> FloatArray:
         """Nodes, (line, node)."""
-        stretched = EVEN * np.sinh(self.w / EVEN)
+        stretched = stretch(self.w)
         return np.asarray(self.center[:, None] + self.width[:, None] * stretched)
 
 

@@ -146,12 +146,7 @@ def first_problem(
     """
     names = [name.strip() for name in layout.header]
     cells = {canonical: names.index(name) for canonical, name in found.items()}
-    with (
-        _readable(path),
-        _raw(path) as raw,
-        io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text,
-    ):
-        lines = _numbered_rows(_bounded(text, path), layout)
+    with _rows(path, layout) as lines:
         header = next(lines)[1] if layout.own_header else names
         for line, record in itertools.islice(lines, layout.n_skipped, None):
             if len(record) != len(header):
@@ -168,14 +163,20 @@ def first_problem(
     return None
 
 
-def line_of(path: Path, row: int, layout: CsvLayout) -> int:
-    """Number of the line on which a row of data starts, both counted from its beginning."""
+@contextmanager
+def _rows(path: Path, layout: CsvLayout) -> Iterator[Iterator[tuple[int, list[str]]]]:
+    """Rows of the file as text, each with the number of its line."""
     with (
         _readable(path),
         _raw(path) as raw,
         io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text,
     ):
-        lines = _numbered_rows(_bounded(text, path), layout)
+        yield _numbered_rows(_bounded(text, path), layout)
+
+
+def line_of(path: Path, row: int, layout: CsvLayout) -> int:
+    """Number of the line on which a row of data starts, both counted from its beginning."""
+    with _rows(path, layout) as lines:
         above = layout.n_skipped + (1 if layout.own_header else 0)
         return next(itertools.islice(lines, above + row, None))[0]
 

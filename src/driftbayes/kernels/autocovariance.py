@@ -4,8 +4,7 @@ __all__ = ["fill_autocovariances"]
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
-from driftbayes.kernels.filter import KERNEL_OPTIONS
+from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
 
 @compiled(**KERNEL_OPTIONS)

@@ -6,8 +6,7 @@ from math import factorial
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
-from driftbayes.kernels.filter import KERNEL_OPTIONS
+from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
 # Trajectories that are computed side by side, and as many as stay in the fastest memory.
 _LANES = 16

@@ -16,17 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
+from driftbayes.kernels.compiled import FAST_OPTIONS, compiled
 from driftbayes.kernels.filter import LANES
 
-_OPTIONS: dict[str, Any] = {
-    "fastmath": {"contract", "reassoc", "nsz"},
-    "error_model": "numpy",
-    "boundscheck": False,
-}
 
-
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def _column(cov: Any, place: int, out: Any) -> None:
     """Covariances of one component with all, from the lower triangle."""
     for j in range(len(cov)):
@@ -35,7 +29,7 @@ def _column(cov: Any, place: int, out: Any) -> None:
             out[j, lane] = cov[row, column, lane]
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def _put(cov: Any, place: int, values: Any) -> None:
     """Put the covariances of one component with all into the lower triangle."""
     for j in range(len(cov)):
@@ -44,7 +38,7 @@ def _put(cov: Any, place: int, values: Any) -> None:
             cov[row, column, lane] = values[j, lane]
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def _add(total: Any, weight: Any, values: Any) -> None:
     """Add several times some values, each with weights of its own."""
     for j in range(len(values)):
@@ -52,7 +46,7 @@ def _add(total: Any, weight: Any, values: Any) -> None:
             total[j, lane] += weight[lane] * values[j, lane]
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def _move_all(cov: Any, mean: Any, matrices: Any, n_slots: int, work: Any) -> None:
     """Let the common motion go on: it moves all positions, and nothing else but itself."""
     n_state, size, n_columns = matrices.shape[1], len(cov), mean.shape[1]
@@ -113,7 +107,7 @@ def _move_all(cov: Any, mean: Any, matrices: Any, n_slots: int, work: Any) -> No
                 mean[i, a, lane] += added[lane]
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def _places(slot: int, n_state: int, n_slots: int, size: int, out: Any) -> None:
     """Where position and velocities of a particle are in the state."""
     out[0] = size - n_slots + slot
@@ -121,7 +115,7 @@ def _places(slot: int, n_state: int, n_slots: int, size: int, out: Any) -> None:
         out[c + 1] = n_state - 1 + c * n_slots + slot
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def _enter(cov: Any, mean: Any, places: Any, start: Any, error: Any, work: Any) -> None:
     """A particle is seen first: its position to its error, its velocity as ever."""
     work[0, :] = 0.0
@@ -137,7 +131,7 @@ def _enter(cov: Any, mean: Any, places: Any, start: Any, error: Any, work: Any) 
         cov[places[0], places[0], lane] += error[lane]
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def _move_one(cov: Any, mean: Any, places: Any, matrices: Any, work: Any) -> None:
     """Let one particle's own motion go on, up to its next fix."""
     n_state = len(places)
@@ -178,7 +172,7 @@ def _move_one(cov: Any, mean: Any, places: Any, matrices: Any, work: Any) -> Non
                     mean[places[c], a, lane] += matrices[0, c, d, lane] * work[d, 0, lane]
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def _see(cov: Any, mean: Any, place: int, dx: Any, error: Any, work: Any, products: Any) -> None:
     """Take a fix into account; the third row of `work` then begins with the variance it had."""
     size, n_columns = mean.shape[:2]
@@ -218,7 +212,7 @@ def _see(cov: Any, mean: Any, place: int, dx: Any, error: Any, work: Any, produc
             mean[place, a, lane] -= dx[a]
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def filter_together(fixes: Any, own: Any, common: Any, extra: Any, sums: Any) -> None:
     """Sum what the fixes tell, for eight parameter values.
 

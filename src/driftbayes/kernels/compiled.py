@@ -1,6 +1,8 @@
 """How kernels are compiled, and share out their work among threads."""
 
 __all__ = [
+    "FAST_OPTIONS",
+    "KERNEL_OPTIONS",
     "compiled",
     "count_threads",
     "run_in_threads",
@@ -12,6 +14,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
+
+# Products and sums may be fused, and nothing else.
+KERNEL_OPTIONS: dict[str, Any] = {
+    "fastmath": {"contract"},
+    "error_model": "numpy",
+    "boundscheck": False,
+}
+# Sums may be taken in another order too.
+FAST_OPTIONS: dict[str, Any] = {**KERNEL_OPTIONS, "fastmath": {"contract", "reassoc", "nsz"}}
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -9,17 +9,33 @@ __all__ = ["exponential_kernel"]
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
-from driftbayes.kernels.filter import KERNEL_OPTIONS, LANES
+from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
+from driftbayes.kernels.filter import LANES
 
 _MAX_TERMS, _MAX_NOISE_TERMS = 17, 23
 # Terms of the series that are smaller than this, relative to the first, are left out.
 _SMALL = 1e-18
 # Rate times duration beyond which the result is NaN.
 _MAX_NORM = 1e60
+
+
+# Inlined, so that `n` is a constant and its loops are unrolled.
+@compiled(inline="always", **KERNEL_OPTIONS)
+def _multiply(rows: Any, left: int, right: int, scale: float, out: int, n: int, lane: int) -> None:
+    """Put a product of two matrices times a number where a third begins, of one lane."""
+    for i in range(n):
+        for j in range(n):
+            total = 0.0
+            for m in range(n):
+                total += (
+                    rows[(left + i * n + m) * LANES + lane]
+                    * rows[(right + m * n + j) * LANES + lane]
+                )
+            rows[(out + i * n + j) * LANES + lane] = total * scale
 
 
 @cache
@@ -67,15 +83,7 @@ def exponential_kernel(n: int) -> Callable[..., None]:
             while order < _MAX_TERMS and size_left > _SMALL:
                 scale = 1.0 / order
                 for lane in range(LANES):
-                    for i in range(n):
-                        for j in range(n):
-                            total = 0.0
-                            for m in range(n):
-                                total += (
-                                    rows[(i * n + m) * LANES + lane]
-                                    * rows[(term + m * n + j) * LANES + lane]
-                                )
-                            rows[(moved + i * n + j) * LANES + lane] = total * scale
+                    _multiply(rows, 0, term, scale, moved, n, lane)
                     for i in range(size):
                         rows[(term + i) * LANES + lane] = rows[(moved + i) * LANES + lane]
                         rows[(change + i) * LANES + lane] += rows[(moved + i) * LANES + lane]
@@ -86,15 +94,7 @@ def exponential_kernel(n: int) -> Callable[..., None]:
             while order < _MAX_NOISE_TERMS and left > 0:
                 scale = 1.0 / order
                 for lane in range(LANES):
-                    for i in range(n):
-                        for j in range(n):
-                            total = 0.0
-                            for m in range(n):
-                                total += (
-                                    rows[(i * n + m) * LANES + lane]
-                                    * rows[(term + m * n + j) * LANES + lane]
-                                )
-                            rows[(moved + i * n + j) * LANES + lane] = total * scale
+                    _multiply(rows, 0, term, scale, moved, n, lane)
                     for i in range(n):
                         for j in range(n):
                             total = (
@@ -108,15 +108,7 @@ def exponential_kernel(n: int) -> Callable[..., None]:
                     left -= 1
             for _ in range(n_doublings):
                 for lane in range(LANES):
-                    for i in range(n):
-                        for j in range(n):
-                            total = 0.0
-                            for m in range(n):
-                                total += (
-                                    rows[(change + i * n + m) * LANES + lane]
-                                    * rows[(noise + m * n + j) * LANES + lane]
-                                )
-                            rows[(moved + i * n + j) * LANES + lane] = total
+                    _multiply(rows, change, noise, 1.0, moved, n, lane)
                     for i in range(n):
                         for j in range(n):
                             total = (

@@ -8,7 +8,14 @@ Each size of the state has a kernel of its own, in which all loops over the stat
 is compiled on first use and kept on disk.
 """
 
-__all__ = ["KERNEL_OPTIONS", "LANES", "filter_kernel"]
+__all__ = [
+    "LANES",
+    "filter_kernel",
+    "predict_covariance",
+    "predict_mean",
+    "update_covariance",
+    "update_mean",
+]
 
 from collections.abc import Callable
 from functools import cache
@@ -16,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
+from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
 # Parameter values that are computed side by side.
 LANES = 8
@@ -28,11 +35,76 @@ _SMALL, _LARGE = 1e-35, 1e35
 # that differ by rounding only have become constant.
 _WATCH, _STEADY = 16, 4.5e-16
 
-KERNEL_OPTIONS: dict[str, Any] = {
-    "fastmath": {"contract"},
-    "error_model": "numpy",
-    "boundscheck": False,
-}
+
+# Parts of a step of the filter, for one lane. `rows` is the working array, of rows of LANES numbers
+# each: first the covariance, then the propagator times it, then the rest. They are inlined, so that
+# `n` is a constant and loops over the state are unrolled where they stand.
+@compiled(inline="always", **KERNEL_OPTIONS)
+def predict_covariance(rows: Any, matrix: Any, n: int, lane: int) -> None:
+    """Replace the covariance P by A P Aᴴ + Q, in the lower triangle; `matrix` holds A, then Q."""
+    size = n * n
+    for i in range(n):
+        for j in range(n):
+            total = rows[j * LANES + lane] if i == 0 else rows.dtype.type(0)
+            for m in range(1, n):
+                total += matrix[(i * n + m) * LANES + lane] * rows[(m * n + j) * LANES + lane]
+            rows[(size + i * n + j) * LANES + lane] = total
+    for i in range(n):
+        for j in range(i + 1):
+            total = matrix[(size + i * n + j) * LANES + lane]
+            if j == 0:
+                total += rows[(size + i * n) * LANES + lane]
+            for m in range(1, n):
+                total += rows[(size + i * n + m) * LANES + lane] * np.conj(
+                    matrix[(j * n + m) * LANES + lane]
+                )
+            rows[(i * n + j) * LANES + lane] = total
+
+
+@compiled(inline="always", **KERNEL_OPTIONS)
+def update_covariance(rows: Any, gain: int, left: float, n: int, lane: int) -> None:
+    """Take a fix into account.
+
+    Args:
+        rows: Working array.
+        gain: First row of the gain.
+        left: Share of the position's variance that is left: error / (prior + error).
+        n: Size of the state.
+        lane: The lane.
+    """
+    for i in range(1, n):
+        for j in range(1, i + 1):
+            total = rows[(i * n + j) * LANES + lane] - rows[(gain + i) * LANES + lane] * np.conj(
+                rows[j * n * LANES + lane]
+            )
+            rows[(i * n + j) * LANES + lane] = total
+            rows[(j * n + i) * LANES + lane] = np.conj(total)
+    for i in range(n):
+        total = rows[i * n * LANES + lane] * left
+        rows[i * n * LANES + lane] = total
+        rows[i * LANES + lane] = np.conj(total)
+
+
+@compiled(inline="always", **KERNEL_OPTIONS)
+def predict_mean(rows: Any, matrix: Any, mean: int, moved: int, n: int, lane: int) -> None:
+    """Put the propagator times the mean of a column into the rows from `moved`."""
+    for i in range(n):
+        total = rows[mean * LANES + lane] if i == 0 else rows.dtype.type(0)
+        for m in range(1, n):
+            total += matrix[(i * n + m) * LANES + lane] * rows[(mean + m) * LANES + lane]
+        rows[(moved + i) * LANES + lane] = total
+
+
+@compiled(inline="always", **KERNEL_OPTIONS)
+def update_mean(
+    rows: Any, moved: int, gain: int, innovation: Any, x: Any, mean: int, n: int, lane: int
+) -> None:
+    """Mean of a column after its step `x`, counted from the latest fix: no digits are lost."""
+    for i in range(n):
+        total = rows[(moved + i) * LANES + lane] + rows[(gain + i) * LANES + lane] * innovation
+        if i == 0:
+            total -= x
+        rows[(mean + i) * LANES + lane] = total
 
 
 @cache
@@ -50,7 +122,6 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
     """
     # Rows of the working array, each of LANES numbers.
     size = n * n
-    mixed = size  # A times the covariance
     mean = 2 * size
     moved = mean + n_columns * n
     gain = moved + n
@@ -89,25 +160,7 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
                         for i in range((n + 1) * LANES):
                             before[i] = rows[gain * LANES + i]
                     for lane in range(LANES):
-                        for i in range(n):
-                            for j in range(n):
-                                total = rows[j * LANES + lane] if i == 0 else 0 * rows[lane]
-                                for m in range(1, n):
-                                    total += (
-                                        matrix[(i * n + m) * LANES + lane]
-                                        * rows[(m * n + j) * LANES + lane]
-                                    )
-                                rows[(mixed + i * n + j) * LANES + lane] = total
-                        for i in range(n):
-                            for j in range(i + 1):
-                                total = matrix[(size + i * n + j) * LANES + lane]
-                                if j == 0:
-                                    total += rows[(mixed + i * n) * LANES + lane]
-                                for m in range(1, n):
-                                    total += rows[(mixed + i * n + m) * LANES + lane] * np.conj(
-                                        matrix[(j * n + m) * LANES + lane]
-                                    )
-                                rows[(i * n + j) * LANES + lane] = total
+                        predict_covariance(rows, matrix, n, lane)
                         fix = own + extra[lane]
                         variance = rows[lane].real + fix
                         one_over = 1.0 / variance
@@ -115,19 +168,7 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
                         rows[inverse * LANES + lane] = one_over
                         for i in range(n):
                             rows[(gain + i) * LANES + lane] = rows[i * n * LANES + lane] * one_over
-                        for i in range(1, n):
-                            for j in range(1, i + 1):
-                                total = rows[(i * n + j) * LANES + lane] - rows[
-                                    (gain + i) * LANES + lane
-                                ] * np.conj(rows[j * n * LANES + lane])
-                                rows[(i * n + j) * LANES + lane] = total
-                                rows[(j * n + i) * LANES + lane] = np.conj(total)
-                        # What is left of the position's variance: prior · error / (prior + error).
-                        left = fix * one_over
-                        for i in range(n):
-                            total = rows[i * n * LANES + lane] * left
-                            rows[i * n * LANES + lane] = total
-                            rows[i * LANES + lane] = np.conj(total)
+                        update_covariance(rows, gain, fix * one_over, n, lane)
                     if watched == _WATCH - 1:
                         # From here on gain and variance are constants, until a duration or an error
                         # differs; where there is no number, nothing is waited for.
@@ -141,25 +182,10 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
                     one_over = rows[inverse * LANES + lane].real
                     for c in range(n_columns):
                         x = dx[s, c]
-                        for i in range(n):
-                            total = rows[(mean + c * n) * LANES + lane] if i == 0 else 0 * x
-                            for m in range(1, n):
-                                total += (
-                                    matrix[(i * n + m) * LANES + lane]
-                                    * rows[(mean + c * n + m) * LANES + lane]
-                                )
-                            rows[(moved + i) * LANES + lane] = total
+                        predict_mean(rows, matrix, mean + c * n, moved, n, lane)
                         innovation = x - rows[moved * LANES + lane]
                         rows[(found + c) * LANES + lane] = innovation
-                        for i in range(n):
-                            total = (
-                                rows[(moved + i) * LANES + lane]
-                                + rows[(gain + i) * LANES + lane] * innovation
-                            )
-                            # Positions are counted from the latest fix: no digits are lost.
-                            if i == 0:
-                                total -= x
-                            rows[(mean + c * n + i) * LANES + lane] = total
+                        update_mean(rows, moved, gain, innovation, x, mean + c * n, n, lane)
                     for c in range(n_columns):
                         weighted = rows[(found + c) * LANES + lane] * one_over
                         for d in range(c + 1):

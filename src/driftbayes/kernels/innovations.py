@@ -11,8 +11,14 @@ from functools import cache
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
-from driftbayes.kernels.filter import KERNEL_OPTIONS, LANES
+from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
+from driftbayes.kernels.filter import (
+    LANES,
+    predict_covariance,
+    predict_mean,
+    update_covariance,
+    update_mean,
+)
 
 
 @cache
@@ -30,7 +36,6 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
         `found` are (step, column, lane).
     """
     size = n * n
-    mixed = size  # A times the covariance
     mean = 2 * size
     moved = mean + n_columns * n
     gain = moved + n
@@ -53,25 +58,7 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
                 matrix = matrices[which[s]]
                 own_error = error[s + r + 1]
                 for lane in range(LANES):
-                    for i in range(n):
-                        for j in range(n):
-                            total = rows[j * LANES + lane] if i == 0 else 0 * rows[lane]
-                            for m in range(1, n):
-                                total += (
-                                    matrix[(i * n + m) * LANES + lane]
-                                    * rows[(m * n + j) * LANES + lane]
-                                )
-                            rows[(mixed + i * n + j) * LANES + lane] = total
-                    for i in range(n):
-                        for j in range(i + 1):
-                            total = matrix[(size + i * n + j) * LANES + lane]
-                            if j == 0:
-                                total += rows[(mixed + i * n) * LANES + lane]
-                            for m in range(1, n):
-                                total += rows[(mixed + i * n + m) * LANES + lane] * np.conj(
-                                    matrix[(j * n + m) * LANES + lane]
-                                )
-                            rows[(i * n + j) * LANES + lane] = total
+                    predict_covariance(rows, matrix, n, lane)
                     fix = own_error + extra[lane]
                     variance = rows[lane].real + fix
                     variances[s, lane] = variance
@@ -81,14 +68,7 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
                         rows[(gain + i) * LANES + lane] = rows[i * n * LANES + lane] * one_over
                     for c in range(n_columns):
                         x = given[s, c, lane]
-                        for i in range(n):
-                            total = rows[(mean + c * n) * LANES + lane] if i == 0 else 0 * x
-                            for m in range(1, n):
-                                total += (
-                                    matrix[(i * n + m) * LANES + lane]
-                                    * rows[(mean + c * n + m) * LANES + lane]
-                                )
-                            rows[(moved + i) * LANES + lane] = total
+                        predict_mean(rows, matrix, mean + c * n, moved, n, lane)
                         if backwards:
                             innovation = sd * x
                             x = rows[moved * LANES + lane] + innovation
@@ -96,27 +76,8 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
                         else:
                             innovation = x - rows[moved * LANES + lane]
                             found[s, c, lane] = innovation / sd
-                        for i in range(n):
-                            total = (
-                                rows[(moved + i) * LANES + lane]
-                                + rows[(gain + i) * LANES + lane] * innovation
-                            )
-                            # Positions are counted from the latest fix: no digits are lost.
-                            if i == 0:
-                                total -= x
-                            rows[(mean + c * n + i) * LANES + lane] = total
-                    for i in range(1, n):
-                        for j in range(1, i + 1):
-                            total = rows[(i * n + j) * LANES + lane] - rows[
-                                (gain + i) * LANES + lane
-                            ] * np.conj(rows[j * n * LANES + lane])
-                            rows[(i * n + j) * LANES + lane] = total
-                            rows[(j * n + i) * LANES + lane] = np.conj(total)
-                    left = fix * one_over
-                    for i in range(n):
-                        total = rows[i * n * LANES + lane] * left
-                        rows[i * n * LANES + lane] = total
-                        rows[i * LANES + lane] = np.conj(total)
+                        update_mean(rows, moved, gain, innovation, x, mean + c * n, n, lane)
+                    update_covariance(rows, gain, fix * one_over, n, lane)
 
     return run
 

@@ -4,8 +4,7 @@ __all__ = ["N_SUMS", "sum_langevin_steps"]
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
-from driftbayes.kernels.filter import KERNEL_OPTIONS
+from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
 # ln of variances, whitened durations squared, steps squared; then products with durations by axis.
 N_SUMS = 3

@@ -12,8 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
-from driftbayes.kernels.filter import KERNEL_OPTIONS, LANES
+from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
+from driftbayes.kernels.filter import LANES, predict_covariance
 
 # Densities are multiplied and their logarithm is taken every so often, if within these bounds.
 _TOGETHER = 8
@@ -41,7 +41,7 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
     """
     # Rows of the working array, each of LANES numbers.
     size = n * n
-    mixed, mean, moved = size, 2 * size, 2 * size + n_columns * n
+    mean, moved = 2 * size, 2 * size + n_columns * n
     found, first_column = moved + n, moved + n + n_columns
     n_rows = first_column + n
     is_odd, half = n_columns % 2 == 1, n_columns // 2
@@ -70,26 +70,7 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
             for s in range(first, last):
                 matrix, own = matrices[which[s]], error[s + r + 1]
                 for lane in range(LANES):
-                    for i in range(n):
-                        for j in range(n):
-                            total = rows[j * LANES + lane] if i == 0 else 0.0
-                            for m in range(1, n):
-                                total += (
-                                    matrix[(i * n + m) * LANES + lane]
-                                    * rows[(m * n + j) * LANES + lane]
-                                )
-                            rows[(mixed + i * n + j) * LANES + lane] = total
-                    for i in range(n):
-                        for j in range(i + 1):
-                            total = matrix[(size + i * n + j) * LANES + lane]
-                            if j == 0:
-                                total += rows[(mixed + i * n) * LANES + lane]
-                            for m in range(1, n):
-                                total += (
-                                    rows[(mixed + i * n + m) * LANES + lane]
-                                    * matrix[(j * n + m) * LANES + lane]
-                                )
-                            rows[(i * n + j) * LANES + lane] = total
+                    predict_covariance(rows, matrix, n, lane)
                     for i in range(n):
                         rows[(first_column + i) * LANES + lane] = rows[i * n * LANES + lane]
                 for lane in range(LANES):

@@ -4,8 +4,7 @@ __all__ = ["N_MOMENTS", "integrate_scales"]
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
-from driftbayes.kernels.filter import KERNEL_OPTIONS
+from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
 # The integrand is followed down to exp(-_DEPTH) of its peak.
 _DEPTH = 32.0

@@ -11,16 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
-
-_OPTIONS: dict[str, Any] = {
-    "fastmath": {"contract"},
-    "error_model": "numpy",
-    "boundscheck": False,
-}
+from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
 
-@compiled(**_OPTIONS)
+@compiled(**KERNEL_OPTIONS)
 def _fill(x: Any, low: Any, high: Any, n: Any, weights: Any, slopes: Any) -> Any:
     """Values and slopes of the four splines at a place along an axis; the number of the first."""
     spacing = (high - low) / n
@@ -39,7 +33,7 @@ def _fill(x: Any, low: Any, high: Any, n: Any, weights: Any, slopes: Any) -> Any
     return first
 
 
-@compiled(**_OPTIONS)
+@compiled(**KERNEL_OPTIONS)
 def _fill_all(x: Any, ends: Any, counts: Any, numbers: Any, rows: Any) -> None:
     """Numbers of the splines that are not zero at a point; their values, then slopes by axis."""
     weights, slopes = np.empty((2, 4)), np.empty((2, 4))
@@ -58,7 +52,7 @@ def _fill_all(x: Any, ends: Any, counts: Any, numbers: Any, rows: Any) -> None:
             rows[2, 4 * i + j] = weights[0, i] * slopes[1, j]
 
 
-@compiled(**_OPTIONS)
+@compiled(**KERNEL_OPTIONS)
 def spline_values(x: Any, ends: Any, counts: Any, coefficients: Any) -> Any:
     """Values and slopes of fields.
 
@@ -100,7 +94,7 @@ def spline_values(x: Any, ends: Any, counts: Any, coefficients: Any) -> Any:
     return out
 
 
-@compiled(**_OPTIONS)
+@compiled(**KERNEL_OPTIONS)
 def spline_adjoint(x: Any, ends: Any, counts: Any, slopes: Any, out: Any) -> None:
     """Derivatives by the coefficients from those by values and slopes of the fields.
 
@@ -134,7 +128,7 @@ def spline_adjoint(x: Any, ends: Any, counts: Any, slopes: Any, out: Any) -> Non
                     out[f, start + k] += by * weights[1, k] + across * gradients[1, k]
 
 
-@compiled(**_OPTIONS)
+@compiled(**KERNEL_OPTIONS)
 def spline_information(x: Any, ends: Any, counts: Any, second: Any, out: Any) -> None:
     """Second derivatives by coefficients of a field f and of fields u along each axis.
 

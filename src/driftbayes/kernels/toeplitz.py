@@ -9,14 +9,11 @@ __all__ = ["form_products", "run_products", "stack_products"]
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
-from driftbayes.kernels.filter import KERNEL_OPTIONS
+from driftbayes.kernels.compiled import FAST_OPTIONS, KERNEL_OPTIONS, compiled
+
 
 # Sums over a row of a matrix may be taken in any order, which makes vector instructions of them.
-_IN_ANY_ORDER = {**KERNEL_OPTIONS, "fastmath": {"contract", "reassoc", "nsz"}}
-
-
-@compiled(**_IN_ANY_ORDER)
+@compiled(**FAST_OPTIONS)
 def form_products(  # type: ignore[no-untyped-def]
     autocovariance, forms, orders, paired, log_variances, products
 ):

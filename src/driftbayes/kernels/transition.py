@@ -9,16 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
-
-_OPTIONS: dict[str, Any] = {
-    "fastmath": {"contract", "reassoc", "nsz"},
-    "error_model": "numpy",
-    "boundscheck": False,
-}
+from driftbayes.kernels.compiled import FAST_OPTIONS, compiled
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def _apply(stay: Any, rates: Any, neighbours: Any, term: Any, out: Any) -> None:
     """Multiply columns by M: what stays, and what comes from the neighbours."""
     n, width = term.shape
@@ -32,7 +26,7 @@ def _apply(stay: Any, rates: Any, neighbours: Any, term: Any, out: Any) -> None:
                     out[c, b] += rate * term[other, b]
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def evolve_columns(
     stay: Any, incoming: Any, neighbours: Any, weights: Any, cells: Any, out: Any
 ) -> None:
@@ -62,7 +56,7 @@ def evolve_columns(
                 out[c, b] += weight * term[c, b]
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def rate_gradient(
     stay: Any, incoming: Any, outgoing: Any, neighbours: Any, weights: Any, cells: Any, slope: Any
 ) -> Any:
@@ -107,7 +101,7 @@ def rate_gradient(
     return total
 
 
-@compiled(**_OPTIONS)
+@compiled(**FAST_OPTIONS)
 def stencil_sums(
     log_p: Any, starts: Any, start_weights: Any, ends: Any, end_weights: Any, slope: Any
 ) -> Any:

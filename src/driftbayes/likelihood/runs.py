@@ -104,32 +104,35 @@ class Runs:
         fixes = np.concatenate(
             [s + r + np.arange(k + 1) for r, s, k in zip(chosen, starts, kept, strict=True)]
         )
+        return self._of_steps(steps, fixes, kept, self.slot[chosen])
+
+    def _fewer_slots(self, every: int) -> "tuple[Runs, float]":
+        """Keep one slot in `every`, with all of its steps."""
+        kept = self.slot % every == 0
+        sizes = np.diff(self.offsets)
+        steps, fixes = np.repeat(kept, sizes), np.repeat(kept, sizes + 1)
+        return self._of_steps(steps, fixes, sizes[kept], self.slot[kept] // every)
+
+    def _of_steps(
+        self, steps: NDArray[Any], fixes: NDArray[Any], sizes: IntArray, slot: IntArray
+    ) -> "tuple[Runs, float]":
+        """Some of the steps and fixes, and by what factor they are fewer.
+
+        Args:
+            steps: Which steps, in order.
+            fixes: Which positions.
+            sizes: Number of steps of each run that is left.
+            slot: Its slot.
+        """
         used, which = np.unique(self.which[steps], return_inverse=True)
         out = replace(
             self,
             columns=self.columns[steps],
             intervals=self.intervals[used],
             which=which.astype(np.int32),
-            offsets=np.concatenate([[0], np.cumsum(kept)]),
-            slot=self.slot[chosen],
+            offsets=np.concatenate([[0], np.cumsum(sizes)]),
+            slot=slot,
             error=self.error[fixes],
-        )
-        return out, total / len(steps)
-
-    def _fewer_slots(self, every: int) -> "tuple[Runs, float]":
-        """Keep one slot in `every`, with all of its steps."""
-        kept = self.slot % every == 0
-        sizes = np.diff(self.offsets)
-        step_kept = np.repeat(kept, sizes)
-        used, which = np.unique(self.which[step_kept], return_inverse=True)
-        out = replace(
-            self,
-            columns=self.columns[step_kept],
-            intervals=self.intervals[used],
-            which=which.astype(np.int32),
-            offsets=np.concatenate([[0], np.cumsum(sizes[kept])]),
-            slot=self.slot[kept] // every,
-            error=self.error[np.repeat(kept, sizes + 1)],
         )
         return out, len(self.columns) / len(out.columns)
 

@@ -314,13 +314,16 @@ class AbstractModel(eqx.Module):
             return dense_terms(self.mean_square_displacement, data, noise)
         return innovation_terms(*self.innovations(data, noise_variance), data)
 
-    def channel_terms(self, data: Channels) -> ChannelTerms:
+    def channel_terms(self, data: Data) -> ChannelTerms:
         """Cross-products of whitened displacements, axis against axis and with the duration."""
         if isinstance(data, Collected):
             return data.parts[0]
         if isinstance(data, ChannelMoments):
             return channel_moments_terms(self._autocovariance(data), data)
-        return channel_steps_terms(*self.innovations(data.steps), data)
+        if isinstance(data, ChannelSteps):
+            return channel_steps_terms(*self.innovations(data.steps), data)
+        msg = f"{self.name} needs displacements by axis; prepare them for it"
+        raise DriftbayesError(msg)
 
     def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
         """Inverse of the tensor of unit determinant by which the axes' covariances differ."""

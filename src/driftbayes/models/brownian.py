@@ -1,6 +1,6 @@
 """Brownian model: positions diffuse, velocities are white noise."""
 
-__all__ = ["Brownian"]
+__all__ = ["AbstractIndependent", "Brownian"]
 
 from typing import ClassVar
 
@@ -13,7 +13,27 @@ from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.precision import as_leaf
 
 
-class Brownian(AbstractModel):
+class AbstractIndependent(AbstractModel):
+    """A model of independent steps, with a diffusivity."""
+
+    kappa: eqx.AbstractVar[Leaf]
+
+    def increment_autocovariance(
+        self, lags: Float[Array, " lag"], tau: Scalar
+    ) -> Float[Array, " lag"]:
+        r"""$2\kappa\tau$ at lag 0, else 0."""
+        return jnp.where(lags == 0, 2 * self.kappa * tau, 0.0)
+
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""$2\kappa t$."""
+        return 2 * self.kappa * lag
+
+    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        r"""A delta function: zero at every lag but 0, where it is infinite."""
+        return jnp.where(lag == 0, jnp.inf, 0.0)
+
+
+class Brownian(AbstractIndependent):
     r"""Particles whose displacements are independent.
 
     $$\mathrm{d}X = \sqrt{2\kappa}\,\mathrm{d}W, \qquad \Delta X \sim N(0, 2\kappa\tau)$$
@@ -36,12 +56,6 @@ class Brownian(AbstractModel):
     scale_parameter: ClassVar[str] = "kappa"
     limit: ClassVar[str] = "the simplest model"
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
-        r"""$2\kappa\tau$ at lag 0, else 0."""
-        return jnp.where(lags == 0, 2 * self.kappa * tau, 0.0)
-
     def transition(
         self, interval: Scalar
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
@@ -55,11 +69,3 @@ class Brownian(AbstractModel):
     def initial_covariance(self) -> Float[Array, "state state"]:
         """Zero: the position is the whole state."""
         return jnp.zeros((1, 1))
-
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        r"""$2\kappa t$."""
-        return 2 * self.kappa * lag
-
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        r"""A delta function: zero at every lag but 0, where it is infinite."""
-        return jnp.where(lag == 0, jnp.inf, 0.0)

@@ -13,12 +13,13 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
 from driftbayes.likelihood import PaddedSteps
 from driftbayes.likelihood.jumps import log_jump_density
-from driftbayes.models._base import AbstractModel, Parameter
+from driftbayes.models._base import Parameter
 from driftbayes.models._prepare import Data, Kind
+from driftbayes.models.brownian import AbstractIndependent
 from driftbayes.precision import as_leaf
 
 
-class RandomWalk(AbstractModel):
+class RandomWalk(AbstractIndependent):
     r"""Particles that rest, and jump at random times.
 
     Waiting times are exponential with mean $1/\lambda$, jumps are Gaussian and take no time. With
@@ -51,20 +52,6 @@ class RandomWalk(AbstractModel):
     is_gaussian: ClassVar[bool] = False
     has_state_space: ClassVar[bool] = False
     kind: ClassVar[Kind] = "jumps"
-
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
-        r"""$2\kappa\tau$ at lag 0, else 0."""
-        return jnp.where(lags == 0, 2 * self.kappa * tau, 0.0)
-
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        r"""$2\kappa t$."""
-        return 2 * self.kappa * lag
-
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        r"""A delta function: zero at every lag but 0, where it is infinite."""
-        return jnp.where(lag == 0, jnp.inf, 0.0)
 
     def log_density(self, data: Data) -> Scalar:
         if not isinstance(data, PaddedSteps):

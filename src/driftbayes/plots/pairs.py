@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes.plots.panels import fill_axes
 from driftbayes.plots.scan import label_few
-from driftbayes.plots.style import colours_of, draw_panel, journal_figure
+from driftbayes.plots.style import colours_of, journal_figure
 from driftbayes.relative import PairComparison, PairScan
 from driftbayes.relative.describe import pair_panels, pair_scan_panels
 
@@ -33,11 +34,8 @@ def plot_pairs(result: PairComparison | PairScan) -> "Figure":
     rows = -(-len(panels) // 2)
     with journal_figure(7.0, 2.4 * rows, rows, 2, squeeze=False) as (figure, grid):
         axes = list(np.ravel(grid))
-        for ax in axes[len(panels) :]:
-            ax.set_visible(False)
+        fill_axes(axes, panels, colours)
         for ax, panel in zip(axes, panels, strict=False):
-            draw_panel(panel, ax, colours)
-            ax.set_title(panel.title)
             label_few(ax, panel.x)
         handles: dict[str, Any] = {}
         for ax in axes[: len(panels)]:

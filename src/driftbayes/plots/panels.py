@@ -1,9 +1,9 @@
 """Figures of panels that a result describes."""
 
-__all__ = ["plot_panels"]
+__all__ = ["fill_axes", "plot_panels"]
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,26 @@ from driftbayes.plots.style import draw_panel, journal_style, shared_legend
 from driftbayes.representation import Panel, colours_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def fill_axes(
+    axes: "Sequence[Axes]", panels: Sequence[Panel], colours: Mapping[str, str], **title: Any
+) -> None:
+    """Draw a panel with its title on each of the axes, and hide axes that are left.
+
+    Args:
+        axes: Axes to draw on, at least as many as panels.
+        panels: What to draw.
+        colours: Colour of each model.
+        **title: Options of the titles, as for matplotlib.
+    """
+    for ax, panel in zip(axes, panels, strict=False):
+        draw_panel(panel, ax, colours)
+        ax.set_title(panel.title, **title)
+    for ax in axes[len(panels) :]:
+        ax.set_visible(False)
 
 
 def plot_panels(panels: Sequence[Panel], n_columns: int = 2) -> "Figure":
@@ -28,12 +47,8 @@ def plot_panels(panels: Sequence[Panel], n_columns: int = 2) -> "Figure":
     n_rows = int(np.ceil(len(panels) / n_columns))
     with journal_style():
         figure = Figure(figsize=(3.4 * n_columns, 2.6 * n_rows), layout="constrained")
-        axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-        for ax, panel in zip(axes, panels, strict=False):
-            draw_panel(panel, ax, colours)
-            ax.set_title(panel.title, fontsize=8)
-        for ax in axes[len(panels) :]:
-            ax.set_visible(False)
+        axes = list(figure.subplots(n_rows, n_columns, squeeze=False).ravel())
+        fill_axes(axes, panels, colours, fontsize=8)
         if len(groups) > 1:
             shared_legend(figure, axes[0])
     return figure

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftbayes.comparison.describe import as_scan, scan_panels
+from driftbayes.plots.panels import fill_axes
 from driftbayes.plots.style import (
     GUIDE,
     INK,
     MORE_COLOURS,
     colours_of,
     draw_band,
-    draw_panel,
     journal_axes,
     journal_figure,
 )
@@ -120,11 +120,8 @@ def plot_scan(scan: "Scan | xr.Dataset") -> "Figure":
     rows = -(-len(panels) // 2)
     with journal_figure(7.0, 2.5 * rows, rows, 2, squeeze=False, sharex=True) as (figure, grid):
         axes = list(np.ravel(grid))
-        for ax in axes[len(panels) :]:
-            ax.set_visible(False)
-        for ax, panel in zip(axes, panels, strict=False):
-            draw_panel(panel, ax, colours)
-            ax.set_title(panel.title)
+        fill_axes(axes, panels, colours)
+        for ax in axes[: len(panels)]:
             label_few(ax, whole.taus)
             ax.tick_params(labelbottom=True)
         axes[len(panels) - 1].legend(fontsize=7)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from driftbayes.data.fixes import rows_at
 from driftbayes.data.tangent import last_fixes
 from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories, check_tracks
-from driftbayes.data.units import DIFFUSIVITY, in_units, readable, times_in
+from driftbayes.data.units import DIFFUSIVITY, positive_in_units, readable, times_in
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.magnitudes import whole
 from driftbayes.prediction.arrival import parse_target
@@ -124,11 +124,7 @@ def _diffusivity(kappa: float | str | None, tracks: Trajectories) -> float | Non
     if kappa is None:
         return None
     check_tracks(tracks)
-    value = in_units(kappa, DIFFUSIVITY, tracks.units, "kappa")
-    if not (np.isfinite(value) and value > 0):
-        msg = f"kappa must be a positive number, got {kappa}"
-        raise DriftbayesError(msg)
-    return value
+    return positive_in_units(kappa, DIFFUSIVITY, tracks.units, "kappa")
 
 
 def _origins(tracks: Trajectories, longest: float, n: int) -> FloatArray:

@@ -22,7 +22,14 @@ import numpy as np
 
 from driftbayes.data.sampling import Cut
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.data.units import LENGTH, in_units, length_factor, parse_quantity, time_factor
+from driftbayes.data.units import (
+    LENGTH,
+    in_units,
+    length_factor,
+    parse_quantity,
+    positive_in_units,
+    time_factor,
+)
 from driftbayes.errors import DataWarning, DriftbayesError, did_you_mean, expect
 from driftbayes.io import read_trajectories
 from driftbayes.io.formats import may_be_several
@@ -147,10 +154,7 @@ def prepare_tracks(
         tracks = tracks.unwrap(_periods(period, tracks))
     if noise is None:
         return tracks
-    sd = in_units(noise, LENGTH, tracks.units, "noise")
-    if not (np.isfinite(sd) and sd > 0):
-        msg = f"noise must be a positive number, got {noise}"
-        raise DriftbayesError(msg)
+    sd = positive_in_units(noise, LENGTH, tracks.units, "noise")
     return replace(
         tracks,
         position_sd=np.full(len(tracks.times), sd),

@@ -1,6 +1,6 @@
 """A model that wraps another: what it takes over unchanged."""
 
-__all__ = ["AbstractOption", "check_base"]
+__all__ = ["AbstractOption"]
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -36,6 +36,7 @@ class AbstractOption(AbstractModel):
     # Its name in the names of models, and the parameters that it adds, each a field.
     option: ClassVar[str]
     own: ClassVar[dict[str, Parameter]]
+    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+{self.option}")
     parameters: ClassVar[dict[str, Parameter]] = fact(
         lambda self: {**self.base.parameters, **self.own}
     )
@@ -50,6 +51,39 @@ class AbstractOption(AbstractModel):
     kind: ClassVar[Kind] = fact(lambda self: self.base.kind)
     exact_positions: ClassVar[bool] = fact(lambda self: self.base.exact_positions)
     needs_positions: ClassVar[bool] = fact(lambda self: self.base.needs_positions)
+
+    def __check_init__(self) -> None:
+        """Refuse to wrap what the option cannot: the rules of names hold for compositions too."""
+        base, kind = self.base, type(self).__name__
+        if not isinstance(base, AbstractModel):
+            msg = (
+                f"{kind} wraps a model, got {base!r}; write for example {kind}(Langevin(...), ...)"
+            )
+            raise DriftbayesError(msg)
+        core, inner = base, []
+        while isinstance(core, AbstractOption):
+            inner.append(core.option)
+            core = core.base
+        if "*N" in inner:
+            msg = f"{kind} cannot wrap the mixture {base.name}; wrap the model of its classes"
+            raise DriftbayesError(msg)
+        twice = [own for own in self.own if own in base.parameters]
+        if twice:
+            msg = (
+                f"{base.name} already has a parameter {twice[0]!r}; {kind} needs a model without it"
+            )
+            raise DriftbayesError(msg)
+        if self.option == "*N":
+            if base.kind != "summed":
+                msg = f"a mixture is of a model with noise or blur at most, not of {base.name}"
+                raise DriftbayesError(msg)
+            return
+        check_options(self.name, core, [*inner, self.option])
+        order = list(OPTIONS)
+        later = [name for name in inner if order.index(name) > order.index(self.option)]
+        if later:
+            msg = f"{kind} cannot wrap {base.name}: apply it before the option {later[0]!r}"
+            raise DriftbayesError(msg)
 
     def leaves(self) -> dict[str, Any]:
         return {**self.base.leaves(), **{name: getattr(self, name) for name in self.own}}
@@ -118,33 +152,3 @@ class AbstractOption(AbstractModel):
     ) -> Float[Array, "particle position dim"]:
         """Apply the option to simulated positions of the other model."""
         return positions
-
-
-def check_base(option: AbstractOption) -> None:
-    """Refuse to wrap what the option cannot wrap: the rules of names hold for compositions too."""
-    base, kind = option.base, type(option).__name__
-    if not isinstance(base, AbstractModel):
-        msg = f"{kind} wraps a model, got {base!r}; write for example {kind}(Langevin(...), ...)"
-        raise DriftbayesError(msg)
-    core, inner = base, []
-    while isinstance(core, AbstractOption):
-        inner.append(core.option)
-        core = core.base
-    if "*N" in inner:
-        msg = f"{kind} cannot wrap the mixture {base.name}; wrap the model of its classes"
-        raise DriftbayesError(msg)
-    twice = [own for own in option.own if own in base.parameters]
-    if twice:
-        msg = f"{base.name} already has a parameter {twice[0]!r}; {kind} needs a model without it"
-        raise DriftbayesError(msg)
-    if option.option == "*N":
-        if base.kind != "summed":
-            msg = f"a mixture is of a model with noise or blur at most, not of {base.name}"
-            raise DriftbayesError(msg)
-        return
-    check_options(option.name, core, [*inner, option.option])
-    order = list(OPTIONS)
-    later = [name for name in inner if order.index(name) > order.index(option.option)]
-    if later:
-        msg = f"{kind} cannot wrap {base.name}: apply it before the option {later[0]!r}"
-        raise DriftbayesError(msg)

@@ -14,9 +14,9 @@ from jaxtyping import Array, Float
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
 from driftbayes.likelihood import GaussianTerms
-from driftbayes.models._base import AbstractModel, Channels, Parameter, fact
+from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options._base import AbstractOption
 from driftbayes.models.options.flows import flow_terms
 from driftbayes.precision import as_leaf
 
@@ -63,7 +63,6 @@ class Anisotropic(AbstractOption):
     h: tuple[Leaf, ...] = eqx.field(converter=_as_leaves)
 
     option: ClassVar[str] = "anisotropic"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+anisotropic")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, with a diffusivity tensor")
     own: ClassVar[dict[str, Parameter]] = fact(
         lambda self: {
@@ -80,7 +79,6 @@ class Anisotropic(AbstractOption):
         if len(self.h) not in (2, 5):
             msg = f"H has 2 components in two dimensions and 5 in three, got {len(self.h)}"
             raise DriftbayesError(msg)
-        check_base(self)
 
     def leaves(self) -> dict[str, Any]:
         return {**self.base.leaves(), **dict(zip(self.own, self.h, strict=True))}
@@ -101,9 +99,6 @@ class Anisotropic(AbstractOption):
         return self._power(1.0)
 
     def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-        if not isinstance(data, Channels):
-            msg = f"{self.name} needs displacements by axis; prepare them for it"
-            raise DriftbayesError(msg)
         terms = self.channel_terms(data)
         return flow_terms(terms, self.inverse_shape(terms.n_dim), jnp.zeros(1))
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options._base import AbstractOption
 from driftbayes.models.options.measurement import Blur, Noise
 from driftbayes.precision import as_leaf
 
@@ -37,7 +37,6 @@ class Common(AbstractOption):
     share: Leaf
 
     option: ClassVar[str] = "common"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+common")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, partly in common to all particles"
     )
@@ -46,9 +45,6 @@ class Common(AbstractOption):
     kind: ClassVar[Kind] = "together"
     memory: ClassVar[int | None] = None
     has_derived: ClassVar[bool] = True
-
-    def __check_init__(self) -> None:
-        check_base(self)
 
     def leaves(self) -> dict[str, Any]:
         own = dict(zip(self.own, (*self.others, self.share), strict=True))

@@ -16,7 +16,7 @@ from driftbayes.jax_typing import Key, Leaf, ScalarLike
 from driftbayes.likelihood.flow import distances, flow_correlation
 from driftbayes.models._base import Parameter, fact
 from driftbayes.models._prepare import Kind
-from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options._base import AbstractOption
 from driftbayes.precision import as_leaf
 
 _SHARED = {
@@ -39,9 +39,6 @@ class _AbstractFlow(AbstractOption):
     kind: ClassVar[Kind] = "flow"
     needs_positions: ClassVar[bool] = True
     memory: ClassVar[int | None] = None
-
-    def __check_init__(self) -> None:
-        check_base(self)
 
     @property
     @abstractmethod
@@ -92,7 +89,6 @@ class Flow(_AbstractFlow):
 
     needs_plane: ClassVar[bool] = False
     option: ClassVar[str] = "flow"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+flow")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, in one flow")
     own: ClassVar[dict[str, Parameter]] = _SHARED
 
@@ -118,7 +114,6 @@ class Eddies(_AbstractFlow):
     divergence: Leaf = eqx.field(converter=as_leaf)
 
     option: ClassVar[str] = "eddies"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+eddies")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, in one flow of eddies")
     own: ClassVar[dict[str, Parameter]] = {
         **_SHARED,

@@ -3,10 +3,12 @@
 __all__ = [
     "LinearFlow",
     "MeanFlow",
+    "flow_components",
     "flow_posterior",
     "flow_terms",
 ]
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import equinox as eqx
@@ -16,12 +18,11 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
 from driftbayes.likelihood import ChannelTerms, GaussianTerms
 from driftbayes.models._base import Channels, Parameter, fact
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options._base import AbstractOption
 from driftbayes.precision import as_leaf
 
 FLOW = Parameter(
@@ -66,6 +67,15 @@ def flow_posterior(
     return scale * cho_solve((factor, True), seen), 0.5 * (covariance + covariance.T)
 
 
+def flow_components(
+    mean: Float[Array, " dim"], covariance: Float[Array, "dim dim"]
+) -> dict[str, Scalar]:
+    """Components of a mean flow and their standard deviations, by name."""
+    sd = jnp.sqrt(jnp.diag(covariance))
+    values = {f"flow_{i + 1}": mean[i] for i in range(len(mean))}
+    return values | {f"flow_{i + 1}_sd": sd[i] for i in range(len(mean))}
+
+
 def _scaled(
     terms: ChannelTerms, inverse: Array, spreads: Array
 ) -> tuple[Float[Array, "row row"], Float[Array, " row"], Float[Array, " row"]]:
@@ -77,7 +87,34 @@ def _scaled(
     return jnp.linalg.cholesky(jnp.eye(len(scale)) + inner), scale, seen
 
 
-class MeanFlow(AbstractOption):
+class _AbstractCarried(AbstractOption):
+    """The model carried by a flow that is linear in unknown coefficients, integrated out."""
+
+    kind: ClassVar[Kind] = "channels"
+    has_derived: ClassVar[bool] = True
+
+    @abstractmethod
+    def _spreads(self, n_dim: int) -> Float[Array, " regressor"]:
+        """Prior standard deviation of the coefficient of each regressor."""
+
+    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
+        terms = self.channel_terms(data)
+        inverse = self.base.inverse_shape(terms.n_dim)
+        return flow_terms(terms, inverse, self._spreads(terms.n_dim))
+
+    def mean_flow(
+        self, data: Channels
+    ) -> tuple[Float[Array, " coefficient"], Float[Array, "coefficient coefficient"]]:
+        """Posterior mean and covariance of the flow, given the other parameters.
+
+        In the order U_1, A_11, A_12, ..., U_2, A_21, ...; there is no A in a mean flow.
+        """
+        terms = self.channel_terms(data)
+        inverse = self.base.inverse_shape(terms.n_dim)
+        return flow_posterior(terms, inverse, self._spreads(terms.n_dim))
+
+
+class MeanFlow(_AbstractCarried):
     r"""The model carried by a constant velocity, the same for all particles.
 
     $$\Delta x_n = U\,\Delta t_n + \Delta X_n, \qquad U_i \sim N(0, V^2)$$
@@ -92,40 +129,18 @@ class MeanFlow(AbstractOption):
     flow: Leaf = eqx.field(converter=as_leaf)
 
     option: ClassVar[str] = "mean"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+mean")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, carried by a mean flow")
     own: ClassVar[dict[str, Parameter]] = {"flow": FLOW}
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as flow → 0")
-    kind: ClassVar[Kind] = "channels"
-    has_derived: ClassVar[bool] = True
 
-    def __check_init__(self) -> None:
-        check_base(self)
-
-    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-        if not isinstance(data, Channels):
-            msg = f"{self.name} needs displacements by axis; prepare them for it"
-            raise DriftbayesError(msg)
-        terms = self.channel_terms(data)
-        return flow_terms(terms, self.base.inverse_shape(terms.n_dim), self._spreads())
-
-    def mean_flow(self, data: Channels) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
-        """Posterior mean and covariance of the flow, given the other parameters."""
-        terms = self.channel_terms(data)
-        return flow_posterior(terms, self.base.inverse_shape(terms.n_dim), self._spreads())
-
-    def _spreads(self) -> Float[Array, " regressor"]:
+    def _spreads(self, n_dim: int) -> Float[Array, " regressor"]:
         return jnp.asarray(self.flow)[None]
 
     def derived(self, data: Data) -> dict[str, Scalar]:
         """The components of the flow, and their standard deviations."""
         if not isinstance(data, Channels):
             return self.base.derived(data)
-        mean, covariance = self.mean_flow(data)
-        sd = jnp.sqrt(jnp.diag(covariance))
-        own = {f"flow_{i + 1}": mean[i] for i in range(len(mean))}
-        own |= {f"flow_{i + 1}_sd": sd[i] for i in range(len(mean))}
-        return {**self.base.derived(data), **own}
+        return {**self.base.derived(data), **flow_components(*self.mean_flow(data))}
 
     def apply(
         self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
@@ -136,7 +151,7 @@ class MeanFlow(AbstractOption):
         return positions + (times[:, None] * velocity[None, :])[None]
 
 
-class LinearFlow(AbstractOption):
+class LinearFlow(_AbstractCarried):
     r"""The model carried by a flow with a constant gradient: strain, rotation, divergence.
 
     $$\Delta x_n = \left[ U + A\,(x_n - c) \right] \Delta t_n + \Delta X_n, \qquad
@@ -169,7 +184,6 @@ class LinearFlow(AbstractOption):
     gradient: Leaf = eqx.field(converter=as_leaf)
 
     option: ClassVar[str] = "linear"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+linear")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, carried by a flow linear in space"
     )
@@ -183,28 +197,7 @@ class LinearFlow(AbstractOption):
         ),
     }
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}+mean, as gradient → 0")
-    kind: ClassVar[Kind] = "channels"
-    has_derived: ClassVar[bool] = True
     needs_positions: ClassVar[bool] = True
-
-    def __check_init__(self) -> None:
-        check_base(self)
-
-    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-        if not isinstance(data, Channels):
-            msg = f"{self.name} needs displacements by axis; prepare them for it"
-            raise DriftbayesError(msg)
-        terms = self.channel_terms(data)
-        inverse = self.base.inverse_shape(terms.n_dim)
-        return flow_terms(terms, inverse, self._spreads(terms.n_dim))
-
-    def mean_flow(
-        self, data: Channels
-    ) -> tuple[Float[Array, " coefficient"], Float[Array, "coefficient coefficient"]]:
-        """Posterior mean and covariance of (U_1, A_11, A_12, ..., U_2, A_21, ...)."""
-        terms = self.channel_terms(data)
-        inverse = self.base.inverse_shape(terms.n_dim)
-        return flow_posterior(terms, inverse, self._spreads(terms.n_dim))
 
     def derived(self, data: Data) -> dict[str, Scalar]:
         """The flow at the centre, its gradients with standard deviations, and the centre."""

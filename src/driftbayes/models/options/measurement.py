@@ -18,7 +18,7 @@ from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
 from driftbayes.likelihood.kalman import Transition
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._matrix_exponential import noise_covariance
-from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options._base import AbstractOption
 from driftbayes.precision import as_leaf
 
 
@@ -41,7 +41,6 @@ class Noise(AbstractOption):
     sigma: Leaf = eqx.field(converter=as_leaf)
 
     option: ClassVar[str] = "noise"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+noise")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, positions with independent errors"
     )
@@ -50,9 +49,6 @@ class Noise(AbstractOption):
     }
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as sigma → 0")
     memory: ClassVar[int | None] = None
-
-    def __check_init__(self) -> None:
-        check_base(self)
 
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
@@ -121,7 +117,6 @@ class Blur(AbstractOption):
     exposure: Leaf = eqx.field(converter=as_leaf)
 
     option: ClassVar[str] = "blur"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+blur")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, positions averaged over the exposure"
     )
@@ -133,9 +128,6 @@ class Blur(AbstractOption):
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as exposure → 0")
     observes_position: ClassVar[bool] = False
     moves_by_generator: ClassVar[bool] = False
-
-    def __check_init__(self) -> None:
-        check_base(self)
 
     def check_step(self, shortest: float) -> None:
         exposure = self.exposure

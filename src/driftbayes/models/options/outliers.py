@@ -15,7 +15,7 @@ from driftbayes.likelihood import Collected, PaddedSteps
 from driftbayes.likelihood.kalman import LOG_2PI
 from driftbayes.models._base import Parameter, fact
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options._base import AbstractOption
 from driftbayes.precision import as_leaf
 
 
@@ -44,7 +44,6 @@ class Outliers(AbstractOption):
     spread: Leaf = eqx.field(converter=as_leaf)
 
     option: ClassVar[str] = "outliers"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+outliers")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, some of them far larger")
     own: ClassVar[dict[str, Parameter]] = {
         "fraction": Parameter("p", "probability that a fix is an outlier, below 1/2", 0, 0, 0.5),
@@ -53,9 +52,6 @@ class Outliers(AbstractOption):
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as fraction → 0")
     is_gaussian: ClassVar[bool] = False
     kind: ClassVar[Kind] = "steps"
-
-    def __check_init__(self) -> None:
-        check_base(self)
 
     def outlier_law(self) -> tuple[ScalarLike, ScalarLike]:
         return self.fraction, self.spread**2

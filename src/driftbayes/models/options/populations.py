@@ -24,7 +24,7 @@ from driftbayes.likelihood.sums import SlotForms
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options._base import AbstractOption
 from driftbayes.precision import as_leaf
 from driftbayes.typing import FloatArray
 
@@ -54,7 +54,6 @@ class Scatter(AbstractOption):
     scatter: Leaf = eqx.field(converter=as_leaf)
 
     option: ClassVar[str] = "scatter"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+scatter")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, each trajectory with its own diffusivity"
     )
@@ -65,9 +64,6 @@ class Scatter(AbstractOption):
     is_gaussian: ClassVar[bool] = False
     kind: ClassVar[Kind] = "trajectories"
     exact_positions: ClassVar[bool] = True
-
-    def __check_init__(self) -> None:
-        check_base(self)
 
     def log_density(self, data: Data) -> Scalar:
         terms = self.base.terms(data)
@@ -135,9 +131,6 @@ class Mixture(AbstractOption):
     is_gaussian: ClassVar[bool] = False
     kind: ClassVar[Kind] = "trajectories"
     has_derived: ClassVar[bool] = True
-
-    def __check_init__(self) -> None:
-        check_base(self)
 
     def leaves(self) -> dict[str, Any]:
         each = zip(self.others, self.ratio, self.share, strict=True)

@@ -21,7 +21,8 @@ from driftbayes.likelihood.hermitian import (
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._matrix_exponential import exponential_integrals
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options._base import AbstractOption
+from driftbayes.models.options.flows import flow_components
 from driftbayes.models.oscillating import OscillatingLangevin
 from driftbayes.models.sums import combine_covariances, combine_propagators
 
@@ -47,7 +48,6 @@ class Rotating(AbstractOption):
 
     option: ClassVar[str] = "rotating"
     own: ClassVar[dict[str, Parameter]] = {}
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+rotating")
     summary: ClassVar[str] = fact(
         lambda self: f"{self.base.summary}, of all particles in one sense"
     )
@@ -60,9 +60,6 @@ class Rotating(AbstractOption):
     has_derived: ClassVar[bool] = True
     # No rotation of the axes of a particle changes its density; a mean flow has a direction.
     shares_axes: ClassVar[bool] = fact(lambda self: "flow" in self.base.parameters)
-
-    def __check_init__(self) -> None:
-        check_base(self)
 
     def log_density(self, data: Data) -> Scalar:
         both = jnp.stack([one.log_likelihood() for one in self.terms_by_sense(data)])
@@ -144,10 +141,7 @@ class Rotating(AbstractOption):
         out = {**self._core.derived(data), "anticlockwise": share}
         if "flow" not in self.base.parameters:
             return out
-        mean, covariance = self.mean_flow(data)
-        sd = jnp.sqrt(jnp.diag(covariance))
-        out |= {f"flow_{i + 1}": mean[i] for i in range(2)}
-        return out | {f"flow_{i + 1}_sd": sd[i] for i in range(2)}
+        return out | flow_components(*self.mean_flow(data))
 
     def mean_flow(self, data: Data) -> tuple[Float[Array, "2"], Float[Array, "2 2"]]:
         """Posterior mean and covariance of the flow, over both senses of rotation."""

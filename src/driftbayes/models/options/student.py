@@ -16,7 +16,7 @@ from driftbayes.likelihood import Collected, PaddedSteps
 from driftbayes.models._base import Parameter, fact
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption, check_base
+from driftbayes.models.options._base import AbstractOption
 from driftbayes.precision import as_leaf
 
 # Below this no digit of the density knows of the tail; far below, the excess underflows to zero.
@@ -44,7 +44,6 @@ class Student(AbstractOption):
     tail: Leaf = eqx.field(converter=as_leaf)
 
     option: ClassVar[str] = "student"
-    name: ClassVar[str] = fact(lambda self: f"{self.base.name}+student")
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, innovations with heavy tails")
     own: ClassVar[dict[str, Parameter]] = {
         "tail": Parameter("q", "1/ν with ν the degrees of freedom, below 1/2", 0, 0, upper=0.5)
@@ -52,9 +51,6 @@ class Student(AbstractOption):
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as tail → 0")
     is_gaussian: ClassVar[bool] = False
     kind: ClassVar[Kind] = "steps"
-
-    def __check_init__(self) -> None:
-        check_base(self)
 
     def tail_weight(self) -> ScalarLike:
         tail = jnp.maximum(self.tail, _NO_TAIL)
