@@ -156,7 +156,7 @@ def test_the_same_seed_gives_the_same_estimate_whatever_the_other_runs(exact):
 
 
 def test_it_must_be_known_where_runs_begin(exact):
-    with pytest.raises(DriftbayesError, match="must know where and when steps begin"):
+    with pytest.raises(DriftbayesError, match="needs start positions and times"):
         make_tracks(replace(exact, start=None))
 
 
