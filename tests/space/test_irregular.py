@@ -179,7 +179,7 @@ def test_the_map_says_that_times_are_irregular():
     assert set(found.rivals) == {"particles"}
     text = " ".join(str(found).split())
     assert "every position at its own interval" in text
-    assert "the longest step went" in text
+    assert "the longest displacement is" in text
     assert describe(found) is not None
     assert bool(found.to_dataset().attrs["irregular_times"])
 

@@ -1,4 +1,4 @@
-"""A map by evidence as an xarray Dataset by the CF conventions."""
+"""Convert a map to an xarray Dataset that follows the CF conventions."""
 
 __all__ = ["map_dataset"]
 
@@ -21,7 +21,7 @@ _DIMS = ("tau", "y", "x")
 
 @to_dataset.register
 def map_dataset(result: TreeMap) -> xr.Dataset:
-    """The averaged map of every model, on the finest grid of the tree."""
+    """Convert the averaged map of every model, on the finest grid of the tree."""
     depth = result.levels.depth
     length, time = result.units
     size = 2**depth
@@ -52,24 +52,26 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
             variables[f"{plain}_{quantity.name}_within"] = _variable(
                 within, f"variation of {words} within the cell", unit, f"mean, {model}"
             )
-        (empty,) = averaged["no_data"]
+        (no_data,) = averaged["no_data"]
         variables[f"{plain}_no_data"] = _variable(
-            empty, "probability that the cell of this place holds no data", "1", model
+            no_data, "probability that the cell of this place holds no data", "1", model
         )
         variables[f"{plain}_cell_side"] = _variable(
             _cell_sides(result, model), "side of the cell", length, f"mean, {model}"
         )
-    is_there = steps.reshape(size, size) > 0
-    rows, columns = (np.flatnonzero(is_there.any(axis=axis)) for axis in (1, 0))
+    has_data = steps.reshape(size, size) > 0
+    rows, columns = (np.flatnonzero(has_data.any(axis=axis)) for axis in (1, 0))
     dataset = xr.Dataset(variables).assign_coords(
         tau=("tau", [result.tau], {"long_name": "sampling time", "time_unit": time}),
         **_axes(result, depth),
     )
-    # Only the part of the square that holds data.
+    # Crop to the part of the square with data.
     dataset = dataset.isel(x=slice(columns[0], columns[-1] + 1), y=slice(rows[0], rows[-1] + 1))
     dataset = _with_plane(dataset, result)
-    found = result.to_json()
-    priors = {name: one.pop("priors") for name, one in found["models"].items()}
+    summary = result.to_json()
+    priors = {
+        name: model_summary.pop("priors") for name, model_summary in summary["models"].items()
+    }
     return dataset.assign_attrs(
         Conventions="CF-1.11",
         driftbayes_version=__version__,
@@ -82,7 +84,7 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
         data_fingerprint=result.attributes["data_fingerprint"],
         provenance=json.dumps(result.attributes["provenance"], default=str),
         priors=json.dumps(priors),
-        evidences=json.dumps({"models": found["models"], "rivals": found["rivals"]}),
+        evidences=json.dumps({"models": summary["models"], "rivals": summary["rivals"]}),
         options=json.dumps(
             {"depth": depth, "split": result.split, "n_tau": result.attributes["n_tau"]}
         ),
@@ -95,7 +97,7 @@ def _variable(values: FloatArray, words: str, unit: str, comment: str) -> tuple[
 
 
 def quantity_words(quantity: Quantity, result: TreeMap) -> str:
-    """Name of a quantity for axes of figures and for files."""
+    """Return the name of a quantity for figure axes and files."""
     if quantity.name.startswith("flow_"):
         axis = int(quantity.name[-1]) - 1
         if result.box.is_lonlat:
@@ -108,19 +110,19 @@ def quantity_words(quantity: Quantity, result: TreeMap) -> str:
 
 
 def _cell_sides(result: TreeMap, model: str) -> FloatArray:
-    """Posterior mean of the side of the cell that each place is in."""
+    """Return the posterior mean side of the cell around each grid point."""
     depth = result.levels.depth
-    places, size = result.cell_of(depth)
+    indices, size = result.cell_of(depth)
     leaf, split = result.models[model].prunings.leaf, result.models[model].prunings.split
     reached = np.ones(size * size)
     total = np.zeros(size * size)
-    for d, place in enumerate(places):
+    for d, index in enumerate(indices):
         side = result.attributes["side"] / 2**d
-        there = place >= 0
-        # A cell without data ends its branch where it begins.
-        chance = np.where(there, leaf[d][place], reached)
-        total += chance * side
-        reached = np.where(there, reached * split[d][place], 0.0)
+        has_data = index >= 0
+        # A cell without data ends its branch.
+        probability = np.where(has_data, leaf[d][index], reached)
+        total += probability * side
+        reached = np.where(has_data, reached * split[d][index], 0.0)
     return np.asarray(total.reshape(size, size))
 
 
@@ -144,7 +146,7 @@ def _axes(result: TreeMap, depth: int) -> dict[str, Any]:
 
 
 def _with_plane(dataset: xr.Dataset, result: TreeMap) -> xr.Dataset:
-    """Say which plane x and y are on, where that is known: near a pole."""
+    """Add the map projection of x and y where it is known: near a pole."""
     centre = result.attributes["centre"]
     if result.box.is_lonlat or centre is None:
         return dataset
