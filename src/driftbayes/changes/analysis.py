@@ -238,7 +238,7 @@ def find_segments(
     span = np.add.reduceat(data.interval, starts[:-1])[long_enough]
     prior_rate = np.log(2) * len(long_enough) / float(span.sum()) if rate is None else float(rate)
     if not (np.isfinite(prior_rate) and prior_rate > 0):
-        msg = f"rate of changes must be positive, got {prior_rate:g}; leave it out for the default"
+        msg = f"the rate of changes must be positive, got {prior_rate:g}; omit it for the default"
         raise DriftbayesError(msg)
     names = [str(tracks.ids[data.trajectory[r]]) for r in long_enough]
     repeated = {name for name, count in Counter(names).items() if count > 1}
