@@ -124,7 +124,7 @@ def test_a_cell_by_brute_force():
         assert_allclose(found.log_det[1, i], log_det, rtol=1e-6, atol=1e-6)
         assert_allclose(found.quadratic[1, i], quadratic, rtol=1e-6)
         assert_allclose(found.weight[1, i], weight, rtol=1e-6)
-        assert_allclose(found.seen[1, i], seen, rtol=1e-6, atol=1e-8)
+        assert_allclose(found.cross_products[1, i], seen, rtol=1e-6, atol=1e-8)
 
 
 def tracks(seed=0, n=30, n_steps=12):

@@ -114,7 +114,10 @@ def _segment_table(result: Segments, shown: list[TrackSegments]) -> Table:
         for k, (i, j) in enumerate(pairwise(edges)):
             begin, end = (shown_time(track.times[e]) for e in (i, j))
             interval = " … ".join(map(shown_time, track.intervals[k - 1])) if k else "-"
-            values = [with_error(*both) for both in zip(track.mean[k], track.sd[k], strict=True)]
+            values = [
+                with_error(*mean_and_sd)
+                for mean_and_sd in zip(track.mean[k], track.sd[k], strict=True)
+            ]
             steps = f"{track.candidates[j] - track.candidates[i]:,}"
             rows.append((track.id, begin, interval, end, steps, *values))
     heads = ["track", with_unit("from", name), "95 % interval", with_unit("to", name), "steps"]

@@ -80,8 +80,8 @@ def segments_dataset(result: Segments) -> "xr.Dataset":
             variables[f"{name}{suffix}"] = ("segment", values, text)
             # No step begins at the last candidate of a track.
             along = [np.append(getattr(t, average)[:, p], np.nan) for t in tracks]
-            words = f"posterior {moment} of {name} after this time, over all segmentations"
-            text = {"long_name": words, "units": unit}
+            long_name = f"posterior {moment} of {name} after this time, over all segmentations"
+            text = {"long_name": long_name, "units": unit}
             variables[f"{name}_average{suffix}"] = ("candidate", np.concatenate(along), text)
     ids = ("track", [t.id for t in tracks], {"cf_role": "trajectory_id"})
     return xr.Dataset(variables, coords={"id": ids}, attrs=_attributes(result))

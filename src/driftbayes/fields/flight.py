@@ -347,7 +347,7 @@ def _divide_into_blocks(
     order = np.lexsort(cell.T[::-1])
     block = (np.cumsum(sizes[order]) - 1) // _BLOCK
     out = []
-    for own in np.split(order, np.flatnonzero(np.diff(block)) + 1):
-        steps = np.concatenate([np.arange(first[i], first[i + 1]) for i in own])
-        out.append(_Runs(x[steps], dx[steps], sizes[own]))
+    for runs_of_block in np.split(order, np.flatnonzero(np.diff(block)) + 1):
+        steps = np.concatenate([np.arange(first[i], first[i + 1]) for i in runs_of_block])
+        out.append(_Runs(x[steps], dx[steps], sizes[runs_of_block]))
     return out

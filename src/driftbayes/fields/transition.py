@@ -153,8 +153,10 @@ class TransitionSteps(DifferencedProblem):
         parts = self.parts(name)
         out = []
         for design, part in zip(self._designs, parts[1:], strict=True):
-            own, flow = theta[parts[0]], theta[part]
-            out.append((design[:, : len(own)] @ own, design[:, : len(flow)] @ flow))
+            coefficients, flow = theta[parts[0]], theta[part]
+            out.append(
+                (design[:, : len(coefficients)] @ coefficients, design[:, : len(flow)] @ flow)
+            )
         return out
 
     def _chain(self, fields: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:

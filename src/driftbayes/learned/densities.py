@@ -50,7 +50,7 @@ def learn(
     place: FloatArray,
     splits: Sequence[Split],
     *,
-    how: Training | None = None,
+    training: Training | None = None,
     seed: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, list[FloatArray]]:
@@ -70,7 +70,7 @@ def learn(
         steps: Steps of all trajectories.
         place: Inputs that encode the start position of each step.
         splits: Training and test steps.
-        how: Sizes and limits of the training.
+        training: Sizes and limits of the training.
         seed: Random seed of initial weights, batches and validation parts.
         progress: Called with the stage, the number done, and the total.
 
@@ -81,7 +81,7 @@ def learn(
     Raises:
         DriftbayesError: Optax is not installed, or a split has too few steps or trajectories.
     """
-    how = how or Training()
+    training = training or Training()
     size = float(np.sqrt(np.mean(steps.dx**2)))
     dx, inputs = steps.dx / size, np.concatenate([place, steps.previous / size], axis=1)
     columns = {
@@ -97,13 +97,13 @@ def learn(
             # Only the network uses positions: a linear effect would grow outside the data.
             fit = linear_fit(dx[rows], np.where(columns[name], inputs, 0.0)[rows], dx.shape[1])
             first = len(tasks)
-            for part in parts[: how.n_members]:
+            for part in parts[: training.n_members]:
                 tasks.append(Task(fit, rows[~part], rows[part]))
             jobs[name, number] = _Job(rows, fit, range(first, len(tasks)))
     stage = None if progress is None else (lambda done, n: progress("networks", done, n))
     # A column that a network does not use has an infinite scale in its fit.
     table = Rows(dx, inputs)
-    ensemble = train(table, tasks, how, seed, stage)
+    ensemble = train(table, tasks, training, seed, stage)
     unit = steps.dx.shape[1] * np.log(size)
     log_densities: dict[str, list[FloatArray]] = {name: [] for name in VARIANTS}
     for number, split in enumerate(splits):

@@ -81,7 +81,7 @@ def score_learned(
     place, cells = place_inputs(data), cell_places(data)
 
     def learner(splits: Sequence[Split]) -> dict[str, list[FloatArray]]:
-        scores = learn(steps, place, splits, how=training, seed=seed, progress=progress)
+        scores = learn(steps, place, splits, training=training, seed=seed, progress=progress)
         if cells is not None:
             scores |= grow(steps, cells[0], splits, is_lonlat=cells[1])
         return scores

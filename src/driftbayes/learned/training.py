@@ -131,7 +131,7 @@ class Ensemble:
 def train(
     rows: Rows,
     tasks: Sequence[Task],
-    how: Training,
+    training: Training,
     seed: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Ensemble:
@@ -140,27 +140,27 @@ def train(
     Args:
         rows: Displacements and inputs.
         tasks: Training and validation data of each network.
-        how: Sizes and limits.
+        training: Sizes and limits.
         seed: Random seed of initial weights and batches, combined with the index of the task.
         progress: Called with the number of steps done, and the total.
 
     Raises:
         DriftbayesError: Optax is not installed.
     """
-    adam = _adam(how.rate, how.max_steps)
+    adam = _adam(training.rate, training.max_steps)
     # Each task has its own random stream, independent of the other tasks.
     streams = [
         np.random.Generator(np.random.Philox(key=np.array([seed, 2**32 + i], dtype=np.uint64)))
         for i in range(len(tasks))
     ]
-    sizes = (rows.inputs.shape[1], rows.dx.shape[1], how.n_components, how.width)
+    sizes = (rows.inputs.shape[1], rows.dx.shape[1], training.n_components, training.width)
     networks = _stack([MixtureNetwork.first(*sizes, stream) for stream in streams])
     data = _single((rows, _stack([_Maps.of(task.fit) for task in tasks]), _validation_rows(tasks)))
     state, losses = _start(networks, data, adam)
     best, best_losses = networks, np.asarray(losses)
     n_steps = np.zeros(len(tasks), dtype=np.int64)
-    for done in range(_CHUNK, how.max_steps + _CHUNK, _CHUNK):
-        shape = (_CHUNK, how.batch)
+    for done in range(_CHUNK, training.max_steps + _CHUNK, _CHUNK):
+        shape = (_CHUNK, training.batch)
         draws = [
             task.train[stream.integers(0, len(task.train), shape)]
             for task, stream in zip(tasks, streams, strict=True)
@@ -177,9 +177,9 @@ def train(
             np.where(better, done, n_steps),
         )
         best = jax.tree.map(partial(_keep_better, better), networks, best)
-        is_last = bool(np.all(done - n_steps >= how.patience)) or done >= how.max_steps
+        is_last = bool(np.all(done - n_steps >= training.patience)) or done >= training.max_steps
         if progress is not None:
-            progress(how.max_steps if is_last else done, how.max_steps)
+            progress(training.max_steps if is_last else done, training.max_steps)
         if is_last:
             break
     return Ensemble(best, tasks, best_losses.astype(np.float64), n_steps)

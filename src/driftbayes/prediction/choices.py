@@ -120,13 +120,13 @@ def recommend_for(
             for name, spread in prediction.spreads.items()
             if name != AVERAGE
         }
-        own = walks[float(horizon)] = {}
+        diffusivities = walks[float(horizon)] = {}
         for j, other in enumerate(times):
             where = "this time" if i == j else readable(float(other), unit, 3)
-            own[f"random walk, K right at {where}"] = float(average.diffusivity[j])
+            diffusivities[f"random walk, K right at {where}"] = float(average.diffusivity[j])
         if kappa is not None:
-            own["random walk, K as given"] = kappa
-        ways |= {name: _gaussian(2 * k * horizon, n_dim) for name, k in own.items()}
+            diffusivities["random walk, K as given"] = kappa
+        ways |= {name: _gaussian(2 * k * horizon, n_dim) for name, k in diffusivities.items()}
         choices += [
             _evaluate_choice(name, float(horizon), way, truth) for name, way in ways.items()
         ]

@@ -231,9 +231,9 @@ class _FlowLaw:
         unit = np.divide(apart, r[..., None], out=np.zeros_like(apart), where=r[..., None] > 0)
         outer = np.einsum("pqi,pqj->ipjq", unit, unit)
         # Nondivergent: C e eᵀ + (C + rC')(1 - e eᵀ); irrotational: with both factors exchanged.
-        both = np.einsum("ij,pq->ipjq", np.eye(2), along + (1 - self.divergence) * slope)
-        both -= (1 - 2 * self.divergence) * outer * slope[None, :, None, :]
-        return (1 - self.own) * both.reshape(2 * len(x), 2, len(points))
+        correlation = np.einsum("ij,pq->ipjq", np.eye(2), along + (1 - self.divergence) * slope)
+        correlation -= (1 - 2 * self.divergence) * outer * slope[None, :, None, :]
+        return (1 - self.own) * correlation.reshape(2 * len(x), 2, len(points))
 
     def columns(self, k: int) -> FloatArray:
         dx = self.steps[k].dx
@@ -257,10 +257,10 @@ class _FlowLaw:
 
     def linear(self, k: int) -> _Linear:
         corr = self._correlation(k)
-        one = np.eye(len(corr))
+        identity = np.eye(len(corr))
         return _Linear(
-            np.asarray(np.kron(self.propagate[:1, 1:], one)),
-            np.asarray(np.kron(self.propagate[1:, 1:], one)),
+            np.asarray(np.kron(self.propagate[:1, 1:], identity)),
+            np.asarray(np.kron(self.propagate[1:, 1:], identity)),
             np.asarray(np.kron(self.noise, corr)),
         )
 
@@ -366,22 +366,24 @@ class _CommonLaw:
 
     def linear(self, k: int) -> _Linear:
         n, shared = len(self.steps[k].runs), self.n_shared
-        one, ones, zero = np.eye(n), np.ones((n, 1)), np.zeros((n, 1))
+        identity, ones, zero = np.eye(n), np.ones((n, 1)), np.zeros((n, 1))
         (own, own_noise, _), (common, common_noise, _) = self.own, self.common
-        observe = np.concatenate([zero, ones * common[:1, 1:], np.kron(own[:1, 1:], one)], axis=1)
+        observe = np.concatenate(
+            [zero, ones * common[:1, 1:], np.kron(own[:1, 1:], identity)], axis=1
+        )
         move = np.zeros((shared + self.n_own * n,) * 2)
         move[:shared, 1:shared] = common[:, 1:]
-        move[shared:, shared:] = np.kron(own[1:, 1:], one)
+        move[shared:, shared:] = np.kron(own[1:, 1:], identity)
         # Map the noise of the common motion, then of each particle, to steps and states.
         n_rows = n + len(move)
         spread = np.zeros((n_rows, shared + (self.n_own + 1) * n))
         spread[:n, :1] = ones
         spread[n : n + shared, :shared] = np.eye(shared)
-        spread[:n, shared : shared + n] = one
+        spread[:n, shared : shared + n] = identity
         spread[n + shared :, shared + n :] = np.eye(self.n_own * n)
         noise = np.zeros((spread.shape[1],) * 2)
         noise[:shared, :shared] = common_noise
-        noise[shared:, shared:] = np.kron(own_noise, one)
+        noise[shared:, shared:] = np.kron(own_noise, identity)
         return _Linear(observe, move, spread @ noise @ spread.T)
 
     def kept(self, k: int) -> tuple[IntArray, IntArray]:

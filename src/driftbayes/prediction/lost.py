@@ -113,8 +113,8 @@ class LostParticles:
         """Regions by particle and horizon, conditional on the others ("given") and "alone"."""
         return {
             name: [
-                [Region.of(own[:, i]) for i in range(1, own.shape[1])]
-                for own in np.moveaxis(forecast.positions, 1, 0)
+                [Region.of(positions[:, i]) for i in range(1, positions.shape[1])]
+                for positions in np.moveaxis(forecast.positions, 1, 0)
             ]
             for name, forecast in (("given", self.given), ("alone", self.alone))
         }

@@ -207,7 +207,7 @@ def _(result: PresenceMap) -> Card:
 
 
 def presence_map(
-    found: Gaussians,
+    gaussians: Gaussians,
     horizons: FloatArray,
     last: FloatArray,
     *,
@@ -224,7 +224,7 @@ def presence_map(
     degrees there.
 
     Args:
-        found: Distributions of the particles, given each draw.
+        gaussians: Distributions of the particles, given each draw.
         horizons: Times since the last fix.
         last: Last position of each particle.
         cell: Side of a cell, in the unit of positions or in degrees; by default a hundredth of the
@@ -236,20 +236,20 @@ def presence_map(
         DriftbayesError: The motion is not in a plane, the cells are too many, or the map would
             reach a pole.
     """
-    if found.means.shape[-1] != 2:
-        msg = f"a map of presence needs two dimensions, got {found.means.shape[-1]}"
+    if gaussians.means.shape[-1] != 2:
+        msg = f"a map of presence needs two dimensions, got {gaussians.means.shape[-1]}"
         raise DriftbayesError(msg)
-    means, sds = found.means, np.repeat(found.sds[..., None], 2, axis=-1)
+    means, sds = gaussians.means, np.repeat(gaussians.sds[..., None], 2, axis=-1)
     if fixes is not None:
-        means, sds, last = _on_earth(found, fixes)
-    used = found.weights > 0
+        means, sds, last = _on_earth(gaussians, fixes)
+    used = gaussians.weights > 0
     edges = _edges(means[used], sds[used], cell, turn=360.0 if fixes is not None else None)
     shifts = (-360.0, 0.0, 360.0) if fixes is not None else (0.0,)
     n_particles, n_horizons = means.shape[1:3]
     probability = np.zeros((n_horizons, len(edges[1]) - 1, len(edges[0]) - 1))
     outside = np.zeros(n_horizons)
     for m in np.flatnonzero(used):
-        weight = found.weights[m] / n_particles
+        weight = gaussians.weights[m] / n_particles
         for h in range(n_horizons):
             (x, y), (wide, high) = means[m, :, h].T, sds[m, :, h].T
             along = [
@@ -283,9 +283,9 @@ def _normal(edges: FloatArray, mean: FloatArray, sd: FloatArray) -> FloatArray:
     return ndtr(np.where(np.isnan(z), np.inf, z))
 
 
-def _on_earth(found: Gaussians, fixes: LastFixes) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _on_earth(gaussians: Gaussians, fixes: LastFixes) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return means and standard deviations in degrees; longitudes are within 360° of another."""
-    means = np.array(fixes.lay(found.means))
+    means = np.array(fixes.lay(gaussians.means))
     last = np.array(fixes.lonlat)
     # All longitudes within 180° of the middle.
     angles = np.radians(last[:, 0])
@@ -297,7 +297,9 @@ def _on_earth(found: Gaussians, fixes: LastFixes) -> tuple[FloatArray, FloatArra
     lat = means[..., 1]
     per_metre = fixes.ground.per_metre
     east, north = metres_per_degree(lat, fixes.ground.radius)
-    sds = np.stack([found.sds / (east * per_metre), found.sds / (north * per_metre)], axis=-1)
+    sds = np.stack(
+        [gaussians.sds / (east * per_metre), gaussians.sds / (north * per_metre)], axis=-1
+    )
     if float((np.abs(lat) + _REACH * sds[..., 1]).max()) >= 90.0:
         msg = (
             "the particles may reach a pole, which a map in longitude and latitude cannot show; "

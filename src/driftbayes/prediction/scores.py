@@ -112,7 +112,7 @@ def prequential(
     data: Displacements,
     *,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> TrajectoryScores:
     r"""Compute the log density of each trajectory given the earlier ones, in data order.
 
@@ -125,7 +125,7 @@ def prequential(
         hypotheses: Model families with their priors.
         data: Displacements at one tau.
         progress: Called with the stage, the number done, and the total.
-        **how: `method` of the evidence and its `seed`.
+        **options: `method` of the evidence and its `seed`.
     """
     numbers = np.unique(data.trajectory)
     logs, warnings = _log_evidences(
@@ -135,7 +135,7 @@ def prequential(
         len(numbers),
         "prequential",
         progress,
-        **how,
+        **options,
     )
     values = {name: np.diff(log_z, prepend=0.0) for name, log_z in logs.items()}
     return _whole("prequential log density", data, values, warnings)
@@ -146,7 +146,7 @@ def leave_one_out(
     data: Displacements,
     *,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> TrajectoryScores:
     r"""Compute the log density of each whole trajectory given all others, exactly.
 
@@ -161,7 +161,7 @@ def leave_one_out(
     sets = partial(without_each, data, numbers)
     n_sets = len(numbers) + 1
     logs, warnings = _log_evidences(
-        hypotheses, data, sets, n_sets, "leave one out", progress, **how
+        hypotheses, data, sets, n_sets, "leave one out", progress, **options
     )
     values = {name: log_z[0] - log_z[1:] for name, log_z in logs.items()}
     return _whole("leave-one-out log density", data, values, warnings)
@@ -173,7 +173,7 @@ def by_fold(
     *,
     n_folds: int = 5,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> TrajectoryScores:
     r"""Compute the log density of each trajectory given the other folds, per displacement.
 
@@ -186,7 +186,7 @@ def by_fold(
         data: Displacements at one tau.
         n_folds: Number of folds, 2 or more; at least two must contain trajectories.
         progress: Called with the stage, the number done, and the total.
-        **how: `method` of the evidence and its `seed`.
+        **options: `method` of the evidence and its `seed`.
 
     Raises:
         DriftbayesError: All trajectories are in one fold, or a model cannot be scored.
@@ -200,7 +200,7 @@ def by_fold(
         without[inside], beside[inside] = index, index + 1 + np.arange(len(inside))
         index += 1 + len(inside)
     sets = partial(beside_each_fold, data, numbers, n_folds)
-    logs, warnings = _log_evidences(hypotheses, data, sets, index, "folds", progress, **how)
+    logs, warnings = _log_evidences(hypotheses, data, sets, index, "folds", progress, **options)
     values = {name: log_z[beside] - log_z[without] for name, log_z in logs.items()}
     sizes = np.bincount(data.trajectory, weights=data.row_sizes)[numbers].astype(np.float64)
     return replace(_whole("held-out log density", data, values, warnings), counts=sizes)
@@ -254,7 +254,7 @@ def held_out(
     cut: Cut = WHOLE,
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> list[TrajectoryScores]:
     """Score displacements over other times, of trajectories not used in the fit.
 
@@ -275,7 +275,7 @@ def held_out(
         cut: Options for cutting trajectories into runs for the fits.
         prior_probabilities: Prior probabilities of the models.
         progress: Called with the stage, the number done, and the total.
-        **how: `n_draws` (500) of each fit, `method` and `seed`, as for `posterior_draws`.
+        **options: `n_draws` (500) of each fit, `method` and `seed`, as for `posterior_draws`.
     """
     from driftbayes.inference import posterior_draws
 
@@ -294,7 +294,7 @@ def held_out(
         inside = [target.trajectory % n_folds == fold for target in targets]
         if any(runs.any() for runs in inside):
             rest = subset(data, data.trajectory % n_folds != fold)
-            draws = [posterior_draws(h, rest, **{"n_draws": 500, **how}) for h in hypotheses]
+            draws = [posterior_draws(h, rest, **{"n_draws": 500, **options}) for h in hypotheses]
             for e in (d.evidence for d in draws):
                 if e.status is not Status.OK:
                     warnings.append(f"{e.name}, without fold {fold}: {e.status.advice}")
@@ -373,7 +373,7 @@ def _log_evidences(
     n_sets: int,
     stage: str,
     progress: Progress | None,
-    **how: Any,
+    **options: Any,
 ) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
     """Compute ln Z of every model for every data set, with warnings."""
     check_names(hypotheses)
@@ -393,7 +393,7 @@ def _log_evidences(
             batch = _batch(part, members[0], data)
             for hypothesis in members:
                 batch = batch if batch.is_stacked else _batch(part, hypothesis, data)
-                logs_by_model[hypothesis.name].append(log_evidences(hypothesis, batch, **how))
+                logs_by_model[hypothesis.name].append(log_evidences(hypothesis, batch, **options))
             done += len(part)
             if progress is not None:
                 progress(stage, done, n_sets * len(ways))

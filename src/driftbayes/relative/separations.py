@@ -229,9 +229,11 @@ def _no_pairs(
         )
     closest = np.inf
     for x in places.swapaxes(0, 1):
-        seen = x[np.isfinite(x[:, 0])]
-        if len(seen) > 1:
-            closest = min(closest, float(_tree(seen, period).query(seen, k=2)[0][:, 1].min()))
+        observed = x[np.isfinite(x[:, 0])]
+        if len(observed) > 1:
+            closest = min(
+                closest, float(_tree(observed, period).query(observed, k=2)[0][:, 1].min())
+            )
     if radius is not None:
         closest = 2 * radius * np.arcsin(min(0.5 * closest / radius, 1.0))
     near, reach = (readable(r, trajectories.length_unit, 4) for r in (closest, within))
@@ -298,7 +300,7 @@ def find_pairs(
     Returns:
         The two particles of each pair, and the index of the time at which it begins.
     """
-    seen = np.isfinite(places[..., 0])
+    observed = np.isfinite(places[..., 0])
     if within is None and len(places) > _MAX_PARTICLES:
         msg = (
             f"{len(places)} particles are too many to compare all of them; give the distance "
@@ -310,11 +312,11 @@ def find_pairs(
     if within is not None:
         reach = within if radius is None else 2 * radius * np.sin(min(within / radius, np.pi) / 2)
     # A particle needs a later position.
-    later = np.cumsum(seen[:, ::-1], axis=1)[:, ::-1] > 1
+    later = np.cumsum(observed[:, ::-1], axis=1)[:, ::-1] > 1
     free = np.ones(len(places), dtype=bool)
     members, begins = [], []
     for time in range(places.shape[1] - 1):
-        candidates = np.flatnonzero(free & seen[:, time] & later[:, time])
+        candidates = np.flatnonzero(free & observed[:, time] & later[:, time])
         if len(candidates) < 2:
             continue
         x = places[candidates, time]
@@ -327,7 +329,7 @@ def find_pairs(
         order = np.argsort(np.linalg.norm(apart, axis=1), kind="stable")
         for i, j in zip(candidates[first[order]], candidates[second[order]], strict=True):
             # Both must be observed together again.
-            if free[i] and free[j] and np.any(seen[i, time + 1 :] & seen[j, time + 1 :]):
+            if free[i] and free[j] and np.any(observed[i, time + 1 :] & observed[j, time + 1 :]):
                 free[i] = free[j] = False
                 members.append((i, j))
                 begins.append(time)

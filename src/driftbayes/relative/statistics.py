@@ -119,9 +119,9 @@ def pair_statistics(
     rng = np.random.Generator(np.random.Philox(seed))
     weights = rng.multinomial(data.n_pairs, np.full(data.n_pairs, 1 / data.n_pairs), n_replicates)
     weights = np.vstack([np.ones(data.n_pairs), weights])
-    numbers, squares, seen = _squares(data)
+    numbers, squares, is_observed = _squares(data)
     with np.errstate(all="ignore"):
-        dispersion = (weights @ squares) / (weights @ seen)
+        dispersion = (weights @ squares) / (weights @ is_observed)
         dispersion_err = _bootstrap_sd(dispersion[1:])
         means = [(weights @ total) / (weights @ count) for total in sums]
         means.append(np.log(ratio) * (weights @ reached) / (weights @ times))
@@ -135,7 +135,7 @@ def pair_statistics(
         {n: np.where(ok, e, np.nan) for n, e, ok in zip(NAMES, errors, enough, strict=True)},
         data.tau * numbers,
         dispersion[0],
-        np.where(seen.sum(axis=0) >= _MIN_PAIRS, dispersion_err, np.nan),
+        np.where(is_observed.sum(axis=0) >= _MIN_PAIRS, dispersion_err, np.nan),
     )
 
 
@@ -149,13 +149,13 @@ def _squares(data: Separations) -> tuple[FloatArray, FloatArray, FloatArray]:
     targets = np.geomspace(1, number.max(), _N_TIMES).round().astype(np.int64)
     numbers = np.unique(np.append(0, targets))
     squares = np.zeros((data.n_pairs, len(numbers)))
-    seen = np.zeros_like(squares)
-    squares[:, 0], seen[:, 0] = data.first[starts] ** 2, 1.0
+    is_observed = np.zeros_like(squares)
+    squares[:, 0], is_observed[:, 0] = data.first[starts] ** 2, 1.0
     index = np.searchsorted(numbers, number)
     known = np.flatnonzero(numbers[np.minimum(index, len(numbers) - 1)] == number)
     squares[data.pair[known], index[known]] = data.last[known] ** 2
-    seen[data.pair[known], index[known]] = 1.0
-    return numbers.astype(np.float64), squares, seen
+    is_observed[data.pair[known], index[known]] = 1.0
+    return numbers.astype(np.float64), squares, is_observed
 
 
 def _bootstrap_sd(replicates: FloatArray) -> FloatArray:

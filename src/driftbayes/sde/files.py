@@ -70,8 +70,8 @@ def _run(path: Path) -> ModuleType:
 
 def _line(path: Path, error: BaseException) -> int | None:
     """Return the line of the file at which an error was raised."""
-    own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-    return own[-1] if own else None
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return lines[-1] if lines else None
 
 
 def register_file_models(names: list[str]) -> list[str]:

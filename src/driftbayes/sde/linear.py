@@ -19,9 +19,9 @@ from jaxtyping import Array
 
 # Below this exponent series are used, with coefficients (2^k - 2) / (k! (k + 1)), k = 2, 3, ...
 _SERIES_BELOW = 0.2
-_factorials = np.cumprod(np.arange(1.0, 24.0))
-_POSITION_SERIES = [(2.0**k - 2) / (_factorials[k - 1] * (k + 1)) for k in range(2, 14)]
-_OFFSET_SERIES = [1 / _factorials[k + 1] for k in range(11)]
+_FACTORIALS = np.cumprod(np.arange(1.0, 24.0))
+_POSITION_SERIES = [(2.0**k - 2) / (_FACTORIALS[k - 1] * (k + 1)) for k in range(2, 14)]
+_OFFSET_SERIES = [1 / _FACTORIALS[k + 1] for k in range(11)]
 # Exponents are clipped to this; larger ones make no difference.
 _MAX_EXPONENT = 300.0
 

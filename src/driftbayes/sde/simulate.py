@@ -77,15 +77,15 @@ def resolved_substeps(law: Law, theta: Any, key: Key, n_dim: int, tau: ScalarLik
             "use a smaller sampling time, or check the parameters"
         )
         raise DriftbayesError(msg)
-    wanted = int(np.ceil(_PER_TIME_SCALE * float(tau) * np.quantile(rates, 0.9)))
-    if wanted > _MAX_SUBSTEPS:
-        ratio, limit = wanted / _PER_TIME_SCALE, _MAX_SUBSTEPS // _PER_TIME_SCALE
+    n_substeps = int(np.ceil(_PER_TIME_SCALE * float(tau) * np.quantile(rates, 0.9)))
+    if n_substeps > _MAX_SUBSTEPS:
+        ratio, limit = n_substeps / _PER_TIME_SCALE, _MAX_SUBSTEPS // _PER_TIME_SCALE
         msg = (
             f"a step of {float(tau):.4g} is {ratio:.0f} times the time scale of the drift of "
             f"{law.name!r}, at most {limit} can be simulated; use a smaller sampling time"
         )
         raise DriftbayesError(msg)
-    return max(wanted, _SUBSTEPS)
+    return max(n_substeps, _SUBSTEPS)
 
 
 @partial(jax.jit, static_argnums=0)

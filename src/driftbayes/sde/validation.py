@@ -30,8 +30,14 @@ def _location_of_error(function: Callable[..., Any], error: BaseException) -> st
     """Return file and line of the user's code at which an error was raised."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
-    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else location_of(function)
+    user_frames = [
+        frame for frame in frames if code is not None and frame.filename == code.co_filename
+    ]
+    return (
+        f" ({user_frames[-1].filename}, line {user_frames[-1].lineno})"
+        if user_frames
+        else location_of(function)
+    )
 
 
 def _functions(law: Law) -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any]]]:

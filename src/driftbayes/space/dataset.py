@@ -29,12 +29,12 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
     row, column = (part.ravel() for part in np.indices((size, size)))
     codes = interleave(column, row, depth)
     steps, particles = result.visits(codes)
-    for name, counts, words in (
+    for name, counts, long_name in (
         ("n_steps", steps, "steps that begin here"),
         ("n_particles", particles, "particles among them"),
     ):
         grid = counts.reshape(size, size).astype(np.int32)
-        variables[name] = _DIMS, grid[None], {"long_name": words}
+        variables[name] = _DIMS, grid[None], {"long_name": long_name}
     for model, tree in result.models.items():
         plain = model.replace("+", "_")
         averaged = result.averaged(model)
@@ -43,14 +43,16 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
             unit = Parameter("", quantity.meaning, quantity.length_power, quantity.time_power).unit(
                 length, time
             )
-            words = quantity_words(quantity, result)
+            long_name = quantity_words(quantity, result)
             kind = "geometric mean" if quantity.is_log else "mean"
-            variables[f"{plain}_{quantity.name}"] = _variable(mean, words, unit, f"{kind}, {model}")
+            variables[f"{plain}_{quantity.name}"] = _variable(
+                mean, long_name, unit, f"{kind}, {model}"
+            )
             variables[f"{plain}_{quantity.name}_sd"] = _variable(
-                sd, f"error of {words}", unit, f"standard deviation, {model}"
+                sd, f"error of {long_name}", unit, f"standard deviation, {model}"
             )
             variables[f"{plain}_{quantity.name}_within"] = _variable(
-                within, f"variation of {words} within the cell", unit, f"mean, {model}"
+                within, f"variation of {long_name} within the cell", unit, f"mean, {model}"
             )
         (no_data,) = averaged["no_data"]
         variables[f"{plain}_no_data"] = _variable(
@@ -91,8 +93,8 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
     )
 
 
-def _variable(values: FloatArray, words: str, unit: str, comment: str) -> tuple[Any, ...]:
-    attributes = {"long_name": words, "comment": f"posterior {comment}; all prunings averaged"}
+def _variable(values: FloatArray, long_name: str, unit: str, comment: str) -> tuple[Any, ...]:
+    attributes = {"long_name": long_name, "comment": f"posterior {comment}; all prunings averaged"}
     return _DIMS, values[None], attributes | ({"units": unit} if unit else {})
 
 
@@ -103,10 +105,10 @@ def quantity_words(quantity: Quantity, result: TreeMap) -> str:
         if result.box.is_lonlat:
             return ("eastward", "northward")[axis] + " mean flow"
         return f"mean flow along {'xy'[axis]}"
-    words = {"kappa": "diffusivity", "k": "diffusivity", "gamma": "rate gamma"}
-    words |= {"memory_time": "memory time"}
-    words |= {f"K_{i}": f"diffusivity tensor, {i}" for i in ("11", "12", "22")}
-    return words.get(quantity.name, quantity.name)
+    names = {"kappa": "diffusivity", "k": "diffusivity", "gamma": "rate gamma"}
+    names |= {"memory_time": "memory time"}
+    names |= {f"K_{i}": f"diffusivity tensor, {i}" for i in ("11", "12", "22")}
+    return names.get(quantity.name, quantity.name)
 
 
 def _cell_sides(result: TreeMap, model: str) -> FloatArray:

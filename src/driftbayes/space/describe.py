@@ -130,8 +130,8 @@ def _sentences(result: TreeMap) -> tuple[str, ...]:
     if result.attributes["longest"] is not None:
         sentences.append(_long_steps(result))
     visitors = result.particles_per_cell
-    few = "" if visitors >= _MIN_VISITORS else ", which is few"
-    visits = f"The cell of a step is visited by {number(visitors, 3)} particles on average{few}"
+    remark = "" if visitors >= _MIN_VISITORS else ", which is few"
+    visits = f"The cell of a step is visited by {number(visitors, 3)} particles on average{remark}"
     if result.n_particles[0][0] == 1:
         visits = "All steps are of one particle"
     sentences.append(
@@ -143,7 +143,9 @@ def _sentences(result: TreeMap) -> tuple[str, ...]:
             "the number of steps; see `driftbayes compare`."
         )
     place = max(tree.log_evidence_inhomogeneous for tree in result.models.values())
-    rival_evidences = [(v, k) for k, own in result.rivals.items() for v in own.values()]
+    rival_evidences = [
+        (v, k) for k, log_evidences in result.rivals.items() for v in log_evidences.values()
+    ]
     value, kind = max(rival_evidences, default=(-np.inf, ""))
     if result.log_bayes_factor_inhomogeneous < 0:
         sentences.append("The averaged map is nearly that of constant parameters.")

@@ -19,13 +19,13 @@ class Whitened:
     Args:
         log_det: Log-determinant of the covariance of one axis.
         quadratic: Quadratic form of all axes.
-        seen: Whitened products of displacements and durations, (set, point, axis).
+        cross_products: Whitened products of displacements and durations, (set, point, axis).
         weight: Whitened product of durations with themselves.
     """
 
     log_det: FloatArray
     quadratic: FloatArray
-    seen: FloatArray
+    cross_products: FloatArray
     weight: FloatArray
 
 
@@ -191,16 +191,16 @@ class StepMoments:
         log_duration = self.log_durations[sets, None]
         if n_rows == 1:
             quadratic, log_det = squares @ product.T, counts @ logs.T + log_duration
-            seen = np.moveaxis(sums @ term.T, 1, 2)
-            return Whitened(log_det, quadratic, seen, durations @ (totals**2).T)
+            cross_products = np.moveaxis(sums @ term.T, 1, 2)
+            return Whitened(log_det, quadratic, cross_products, durations @ (totals**2).T)
         shape = (n_rows, -1)
         quadratic = np.einsum("sk,spk->sp", squares, product.reshape(*shape, product.shape[1]))
-        seen = np.einsum("sak,spk->spa", sums, term.reshape(*shape, term.shape[1]))
+        cross_products = np.einsum("sak,spk->spa", sums, term.reshape(*shape, term.shape[1]))
         log_det = (
             np.einsum("sg,spg->sp", counts, logs.reshape(*shape, logs.shape[1])) + log_duration
         )
         weight = np.einsum("sg,spg->sp", durations, (totals**2).reshape(*shape, logs.shape[1]))
-        return Whitened(log_det, quadratic, seen, weight)
+        return Whitened(log_det, quadratic, cross_products, weight)
 
     def _groups(self) -> tuple[IntArray, FloatArray]:
         return np.arange(self.window), np.zeros(self.window)

@@ -103,13 +103,13 @@ class _Integrand:
         values: Ln of the integrand over the lattice.
         theta: Parameter of the lattice.
         scale: As `integrate_scales` returns it.
-        seen: Whitened products of displacements and durations, by axis.
+        cross_products: Whitened products of displacements and durations, by axis.
     """
 
     values: FloatArray
     theta: FloatArray
     scale: FloatArray
-    seen: FloatArray
+    cross_products: FloatArray
 
     def __getitem__(self, which: np.ndarray) -> "_Integrand":
         return _Integrand(*(getattr(self, field.name)[which] for field in fields(self)))
@@ -124,7 +124,7 @@ class _Terms:
         theta: Parameter of the lattice.
         n: Number of scalar displacements.
         quadratic: Their quadratic form at unit scale.
-        seen: Whitened products of displacements and durations, by axis.
+        cross_products: Whitened products of displacements and durations, by axis.
         weight: Whitened product of durations.
     """
 
@@ -132,7 +132,7 @@ class _Terms:
     theta: FloatArray
     n: FloatArray
     quadratic: FloatArray
-    seen: FloatArray
+    cross_products: FloatArray
     weight: FloatArray
 
     def __getitem__(self, which: np.ndarray) -> "_Terms":
@@ -177,9 +177,9 @@ class _Solver:
         if self._other_index is None:
             terms = self._at(sets, np.zeros((1, 1)))
             return self._summarise(self._integrand(terms, np.ones((len(sets), 1), dtype=bool)))
-        chances = np.full((2, len(self.hypothesis.names)), 0.5)
-        chances[:, self._other_index] = _TAIL, 1 - _TAIL
-        low, high = prior_quantiles(self.hypothesis, chances)[:, self._other_index]
+        uniforms = np.full((2, len(self.hypothesis.names)), 0.5)
+        uniforms[:, self._other_index] = _TAIL, 1 - _TAIL
+        low, high = prior_quantiles(self.hypothesis, uniforms)[:, self._other_index]
         begin, end = np.full(len(sets), low), np.full(len(sets), high)
         pending = np.arange(len(sets))
         results: list[tuple[IntArray, Result]] = []
@@ -259,7 +259,9 @@ class _Solver:
         known = known - 0.5 * (n * LOG_2PI + moments.n_dim * whitened.log_det)
         theta_other = theta[:, 0 if other is None else other].reshape(len(z), -1)
         n_all, theta_other = np.broadcast_to(n, shape), np.broadcast_to(theta_other, shape)
-        return _Terms(known, theta_other, n_all, whitened.quadratic, whitened.seen, whitened.weight)
+        return _Terms(
+            known, theta_other, n_all, whitened.quadratic, whitened.cross_products, whitened.weight
+        )
 
     def _approximate(self, terms: _Terms) -> FloatArray:
         """Approximate the log integrand on the lattice."""
@@ -275,13 +277,13 @@ class _Solver:
             np.isnan(values), np.inf if self._other_index is None else -np.inf, values
         )
         scale = np.where(np.isfinite(scale), scale, 0.0)
-        return _Integrand(values, terms.theta, scale, terms.seen)
+        return _Integrand(values, terms.theta, scale, terms.cross_products)
 
     def _integrate_scale(self, terms: _Terms, selected: np.ndarray, *, rough: bool) -> FloatArray:
         """Integrate over the scale at the selected points; NaN elsewhere."""
         from driftbayes.kernels.scales import N_MOMENTS, integrate_scales
 
-        squared = np.sum(terms.seen**2, axis=2)
+        squared = np.sum(terms.cross_products**2, axis=2)
         parts = (terms.n, terms.quadratic, squared, terms.weight)
         flat = [np.ascontiguousarray(part[selected]) for part in parts]
         out = np.empty((len(flat[0]), N_MOMENTS))
@@ -325,7 +327,7 @@ class _Solver:
         if self.flow_variance > 0:
             r, r2, spread = (integrand.scale[..., i] for i in (5, 6, 7))
             for axis in range(self.moments.n_dim):
-                q = integrand.seen[..., axis]
+                q = integrand.cross_products[..., axis]
                 add(q * r, q**2 * r2 + spread)
         mean, variance = (np.array(part) for part in zip(*moments, strict=True))
         return log_evidence, mean, np.sqrt(np.maximum(variance, 0.0))

@@ -150,9 +150,9 @@ def _to_coordinates_of(ensemble: Trajectories, observed: Trajectories, name: str
         ("length", length_factor, ensemble.length_unit, observed.length_unit),
         ("time", time_factor, ensemble.time_unit, observed.time_unit),
     )
-    for what, factor, own, other in pairs:
-        if own and other and own != other:
-            factors[what] = factor(own, other)
+    for quantity, factor, unit, other in pairs:
+        if unit and other and unit != other:
+            factors[quantity] = factor(unit, other)
     made = ensemble.in_units(**factors) if factors else ensemble
     later = _origin_offset(ensemble, observed)
     return replace(made, times=made.times + later) if later else made

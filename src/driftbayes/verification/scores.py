@@ -251,7 +251,9 @@ def _error(replicates: FloatArray) -> float:
     return float(finite.std(ddof=1)) if len(finite) > 1 and np.ptp(finite) > 0 else float("nan")
 
 
-def _score(cases: Cases, energy: FloatArray, least: FloatArray, groups: _Groups) -> EnsembleScore:
+def _score(
+    cases: Cases, energy: FloatArray, smallest_energy: FloatArray, groups: _Groups
+) -> EnsembleScore:
     members = cases.members
     n_members = members.shape[1]
     ranks = depth_ranks(members)
@@ -277,7 +279,7 @@ def _score(cases: Cases, energy: FloatArray, least: FloatArray, groups: _Groups)
     for score in BY_FORECAST:
         means[score] = groups.mean(paths[score], groups.unit[first_rows])
     shares = [groups.mean(part) for part in _tenths(ranks, n_members)]
-    behind = groups.mean(energy - least)
+    behind = groups.mean(energy - smallest_energy)
     return EnsembleScore(
         name=cases.name,
         n_members=n_members,
