@@ -80,7 +80,7 @@ def test_a_model_file_is_read_by_the_command(ask, tracks_csv, tmp_path):
     words = ("--models", f"{file}:Mine", "--method", "nested")
     answer = ask("compare", tracks_csv, *TAU, *words)
     assert answer.code == 2
-    assert "the likelihood of Mine is estimated by a particle filter" in answer.err
+    assert "that of Mine is estimated by a particle filter" in answer.err
     # Its name ends with the command.
     assert "Mine" not in SDES
     assert ask("compare", tracks_csv, *TAU, "--models", "Mine").code == 2

@@ -44,7 +44,7 @@ def parse_target(text: str, units: tuple[str, str]) -> tuple[Shape, float]:
     if not colon:
         shape, distance = "line", str(text)
     if shape not in get_args(Shape):
-        msg = f"expected line:DISTANCE or circle:RADIUS as target of arrival, got {text!r}"
+        msg = f"a target of arrival must be line:DISTANCE or circle:RADIUS, got {text!r}"
         raise DriftbayesError(msg)
     value = in_units(distance, LENGTH, units, "arrival")
     if not (np.isfinite(value) and value > 0):

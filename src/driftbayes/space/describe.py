@@ -52,7 +52,7 @@ def describe_map(result: TreeMap) -> Card:
         ("region", f"a square of {readable(side, length, 3)}, divided up to {depth} times"),
         ("finest cell", readable(side / 2**depth, length, 3)),
         ("prior", f"probability {number(result.split, 3)} that a cell is divided"),
-        ("", "the same priors of the parameters in all cells, scaled by all data"),
+        ("", "parameters have the same priors in all cells, scaled by all data"),
     ]
     all_tables = (_evidences(result), _rivals(result), _values(result))
     tables = tuple(table for table in all_tables if table.rows)
