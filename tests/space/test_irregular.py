@@ -80,7 +80,7 @@ def test_filtered_steps_of_equal_durations_are_those_of_moments(name):
         theta = np.ones((len(gamma), 2))
         theta[:, own.names.index("gamma")] = gamma
         one, other = (s.whitened(own, theta, sets, n_rows) for s in (filtered, moments))
-        for part in ("log_det", "quadratic", "seen", "weight"):
+        for part in ("log_det", "quadratic", "cross_products", "weight"):
             assert_allclose(getattr(one, part), getattr(other, part), rtol=1e-7, atol=1e-7)
     one, other = (solve_leaves(own, s) for s in (filtered, moments))
     assert_allclose(one.log_evidence, other.log_evidence, atol=1e-6)

@@ -325,7 +325,7 @@ def test_particles_that_move_together_are_reported():
     together = Trajectories.from_arrays(x, dt=1.0)
     found = map_tree(together, hypotheses("brownian"), 1.0, scatter=False)
     assert found.to_json()["dependence"] is not None
-    assert "so that ln K is overstated" in " ".join(str(found).split())
+    assert "so ln K is overstated" in " ".join(str(found).split())
     alone = map_tree(brownian(constant), hypotheses("brownian"), 1.0, scatter=False)
     assert alone.to_json()["dependence"] is None
     assert "overstated" not in str(alone)
