@@ -16,6 +16,7 @@ __all__ = [
     "card_text",
     "colours_of",
     "describe",
+    "estimate_cell",
     "matched",
     "number",
     "render",
@@ -257,6 +258,25 @@ def number(value: float, digits: int = 4) -> str:
 def amount(value: float, unit: str = "", digits: int = 5) -> str:
     """Format a number with its unit, if it has one."""
     return number(value, digits) if unit == "1" else f"{number(value, digits)} {unit}".rstrip()
+
+
+def estimate_cell(value: float, error: float, factor: float = 1.0) -> str:
+    """Format an estimate for a table; "-" without a value, and no error if there is none.
+
+    Args:
+        value: The value.
+        error: Its standard error; omitted if not finite.
+        factor: Factor to the unit of the table.
+
+    Example:
+        >>> estimate_cell(1.44391, 0.0371), estimate_cell(float("nan"), 1.0)
+        ('1.444 ± 0.037', '-')
+    """
+    if not math.isfinite(value):
+        return "-"
+    if not math.isfinite(error):
+        return number(value * factor, 3)
+    return with_error(value * factor, error * factor)
 
 
 def with_error(value: float, error: float, max_places: int | None = None) -> str:

@@ -367,7 +367,7 @@ STEPS = np.cumsum(np.random.default_rng(0).normal(size=(20, 2)), axis=0)
         (tracks_of(STEPS, np.ones((9, 2))), {}, "trajectory '1' has 8 steps of exactly zero"),
         (tracks_of(STEPS), {"rate": 0.0}, "the rate of changes must be positive, got 0"),
         (tracks_of(STEPS), {"rate": "often"}, "rate must be a number"),
-        (tracks_of(STEPS), {"model": "matern"}, "judged by one of brownian, brownian"),
+        (tracks_of(STEPS), {"model": "matern"}, "use one of brownian, brownian"),
         (tracks_of(STEPS), {"model": "brownian+noise"}, "known measurement error use brownian"),
         (
             tracks_of(STEPS),

@@ -54,11 +54,14 @@ def _no_computing(monkeypatch):
         (("recommend", *TAU, "--horizon", "1", *MODELS), "sde_langevin is an SDE: draws from its"),
         (("backtest", *TAU, "--horizons", "0.8", *MODELS), "sde_langevin is an SDE: draws from"),
         (("map", "--taus", "0.4", *MODELS), "a map by evidence cannot take sde_langevin"),
-        (("segments", *TAU, "--model", "sde_langevin"), "segments are judged by one of brownian"),
+        (
+            ("segments", *TAU, "--model", "sde_langevin"),
+            "unsupported model 'sde_langevin' for segments",
+        ),
         (("pairs", *TAU, "--models", "sde_langevin"), "unknown law of pairs 'sde_langevin'"),
         (
             ("compare", *TAU, "--models", "sde_langevin", *MODELS[2:], "--method", "nested"),
-            "which method 'nested' cannot take; use 'auto', 'laplace_is' or 'smc'",
+            "method 'nested' needs an exact likelihood",
         ),
     ],
     ids=lambda value: "-".join(value[:1]) if isinstance(value, tuple) else "",
@@ -77,7 +80,7 @@ def test_a_model_file_is_read_by_the_command(ask, tracks_csv, tmp_path):
     words = ("--models", f"{file}:Mine", "--method", "nested")
     answer = ask("compare", tracks_csv, *TAU, *words)
     assert answer.code == 2
-    assert "the likelihood of Mine is estimated by a particle filter" in answer.err
+    assert "that of Mine is estimated by a particle filter" in answer.err
     # Its name ends with the command.
     assert "Mine" not in SDES
     assert ask("compare", tracks_csv, *TAU, "--models", "Mine").code == 2

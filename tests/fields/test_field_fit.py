@@ -208,7 +208,7 @@ def test_bad_data_get_one_sentence():
     cases = [
         (rng.normal(size=(30, 1, 3)), np.zeros((30, 3)), "one or two dimensions"),
         (rng.normal(size=(5, 1, 1)), np.arange(5.0)[:, None], "20 or more steps"),
-        (rng.normal(size=(30, 1, 1)), np.zeros((30, 1)), "all steps begin at one place"),
+        (rng.normal(size=(30, 1, 1)), np.zeros((30, 1)), "all steps begin at the same coordinate"),
     ]
     for dx, start, message in cases:
         with pytest.raises(DriftbayesError, match=message):

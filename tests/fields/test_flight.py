@@ -168,7 +168,9 @@ def test_blocks_of_runs_and_leaving_out_those_far_away_change_nothing(name, monk
     theta = 0.1 * rng.normal(size=whole.parts(name)[-1].stop)
     theta[0] += np.log(0.02)
     assert_allclose(parted.value(name, theta)[0], whole.value(name, theta)[0], rtol=1e-12)
-    near = np.array([parted._touched(runs, parted._fields(name, theta)) for runs in parted.runs])
+    near = np.array(
+        [parted._affecting_coefficients(runs, parted._fields(name, theta)) for runs in parted.runs]
+    )
     assert near.mean() < 0.9
     plain = []
     base = whole.value(name, theta)[1]

@@ -41,7 +41,7 @@ def learnt():
     data = walk()
     steps = successive_steps(data)
     splits = [*folds_of(steps, 3), *blocks_of(steps, 0)[1:]]
-    found = learn(steps, place_inputs(data), splits, how=TINY, seed=5)
+    found = learn(steps, place_inputs(data), splits, training=TINY, seed=5)
     return SimpleNamespace(data=data, steps=steps, splits=splits, found=found)
 
 
@@ -108,7 +108,7 @@ def test_a_learned_density_integrates_to_one(learnt):
     )
     split = Split(np.concatenate([train, np.zeros(6001, bool)]), np.arange(n + 6001) >= n)
     place = np.concatenate([place_inputs(data), np.zeros((6001, 1))])
-    for name, logs in learn(whole, place, [split], how=TINY).items():
+    for name, logs in learn(whole, place, [split], training=TINY).items():
         # The tails of the broad component beyond the grid hold less than 1e-5.
         assert_allclose(np.trapezoid(np.exp(logs[0]), grid), 1.0, atol=1e-4, err_msg=name)
 
@@ -126,7 +126,7 @@ def test_steps_without_one_before_have_the_density_without_memory(learnt):
 
 def test_a_change_of_the_unit_of_length_changes_densities_by_its_volume(learnt):
     data = walk(scale=1024.0)
-    again = learn(successive_steps(data), place_inputs(data), learnt.splits, how=TINY, seed=5)
+    again = learn(successive_steps(data), place_inputs(data), learnt.splits, training=TINY, seed=5)
     for name in VARIANTS:
         for own, other in zip(learnt.found[name], again[name], strict=True):
             assert_allclose(other, own - 2 * np.log(1024.0), rtol=1e-9)
@@ -137,7 +137,7 @@ def test_what_is_judged_teaches_nothing(learnt):
     sign = np.where(split.test & (learnt.steps.trajectory == 3), -1.0, 1.0)[:, None]
     other = replace(learnt.steps, dx=sign * learnt.steps.dx, previous=sign * learnt.steps.previous)
     place = place_inputs(learnt.data)
-    again = learn(other, place, learnt.splits, how=TINY, seed=5)
+    again = learn(other, place, learnt.splits, training=TINY, seed=5)
     kept = (sign[:, 0] > 0)[split.test]
     assert not kept.all()
     for name in VARIANTS:
@@ -148,8 +148,8 @@ def test_what_is_judged_teaches_nothing(learnt):
 
 def test_the_seed_sets_all_random_numbers(learnt):
     place = place_inputs(learnt.data)
-    same = learn(learnt.steps, place, learnt.splits, how=TINY, seed=5)
-    other = learn(learnt.steps, place, learnt.splits, how=TINY, seed=6)
+    same = learn(learnt.steps, place, learnt.splits, training=TINY, seed=5)
+    other = learn(learnt.steps, place, learnt.splits, training=TINY, seed=6)
     for name in VARIANTS:
         assert_array_equal(same[name][0], learnt.found[name][0])
         assert not np.array_equal(other[name][0], learnt.found[name][0])
@@ -163,7 +163,11 @@ def test_few_data_give_finite_scores_to_the_unheard_of(learnt):
     # A particle that hardly ever moves, among those to learn from.
     dx[split.train & (learnt.steps.trajectory == 1)] = 0.0
     found = learn(
-        replace(learnt.steps, dx=dx), place_inputs(learnt.data), learnt.splits, how=TINY, seed=5
+        replace(learnt.steps, dx=dx),
+        place_inputs(learnt.data),
+        learnt.splits,
+        training=TINY,
+        seed=5,
     )
     assert all(np.isfinite(logs).all() for many in found.values() for logs in many)
 
@@ -309,7 +313,7 @@ def test_a_part_with_too_few_steps_is_refused(learnt):
     with pytest.raises(
         DriftbayesError, match="from 12 displacements of 1 trajectories, expected 20 of 2"
     ):
-        learn(learnt.steps, place_inputs(learnt.data), [split], how=TINY)
+        learn(learnt.steps, place_inputs(learnt.data), [split], training=TINY)
 
 
 # Places

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import driftbayes as db
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
-from driftbayes.prediction.choices import _judged, _loss
+from driftbayes.prediction.choices import _evaluate_choice, _loss
 from driftbayes.prediction.predict import ScaleMixture
 
 SCALES = db.Scales(u_rms=0.7, time=2.0)
@@ -41,7 +41,7 @@ def test_the_loss_of_a_mixture_is_that_of_draws():
 
 
 def test_regions_of_another_spread_hold_another_share():
-    wide = _judged("wide", 1.0, gaussian(2.0), gaussian(1.0))
+    wide = _evaluate_choice("wide", 1.0, gaussian(2.0), gaussian(1.0))
     assert_allclose(wide.ratio, 2.0, rtol=1e-12)
     assert_allclose(wide.held, 1 - 0.05**2, rtol=1e-10)
     assert_allclose(wide.size, 2 * np.pi * 2.0 * np.log(20), rtol=1e-12)

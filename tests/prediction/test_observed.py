@@ -183,7 +183,7 @@ def test_predicted_displacements_are_of_the_particle_and_scored_ones_of_its_fixe
 def moments_of_paths(model, whole, horizons, tau):
     """Mean (particle, time, dim) and covariance (particle, time, time): a path is linear."""
     with jax.enable_x64(True):
-        seen = forecast._seen_backwards(whole, tau)
+        seen = forecast._past_steps(whole, tau)
         intervals = jnp.asarray(np.diff(horizons, prepend=0.0))
         shape = (len(horizons) + 1, 3, 2, len(model.initial_covariance()))
         last = whole.positions[forecast._last_rows(whole)]

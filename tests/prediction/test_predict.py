@@ -154,7 +154,7 @@ def test_weights_must_be_one_per_model(wrong):
 
 
 def test_what_has_no_evidence_or_other_data_is_not_averaged():
-    with pytest.raises(DriftbayesError, match="the probability of langevin is not known"):
+    with pytest.raises(DriftbayesError, match="the probability of langevin is unknown"):
         predict(two_models(math.nan), [1.0], n_dim=1)
     with pytest.raises(DriftbayesError, match="only for the same data, tau and units"):
         predict(two_models(data_fingerprint="other"), [1.0], n_dim=1)

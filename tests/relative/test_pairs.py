@@ -185,7 +185,7 @@ def test_distances_on_the_earth_are_along_it(tmp_path):
             [np.arange(3.0), np.arange(3.0)],
             [np.zeros((3, 2)), np.zeros((3, 2))],
             {},
-            "are at the same place",
+            "are at the same position",
         ),
         (
             [np.arange(3.0), np.arange(3.0)],

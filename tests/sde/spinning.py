@@ -61,7 +61,9 @@ def spinning_bias(data, values, n, seed=0):
     """Bias of ln L by the filter that the evidence uses, extrapolated, and its standard error."""
     first = ParticleDensity(data, Filter(MIN_PARTICLES), 1, seed)
     pilot = run_pilot(first, spinning().template(), values)
-    print(pilot.density.how, pilot.density.repeats, pilot.density.substeps, pilot.variance)
+    print(
+        pilot.density.particle_filter, pilot.density.repeats, pilot.density.substeps, pilot.variance
+    )
     columns = {name: np.full(n, value) for name, value in values.items()}
     m, total, variance = pilot.density.substeps, 0.0, 0.0
     coarse = replace(pilot.density, seed=seed + 1).log_densities(spinning().template(), columns)

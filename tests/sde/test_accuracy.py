@@ -35,7 +35,7 @@ def described(log_ratio):
 
 
 FILTERS = {
-    "foresight": (Filter(8), 2, 128),
+    "lookahead": (Filter(8), 2, 128),
     "guided": (Filter(128, lookahead=False), 2, 512),
     "bootstrap": (Filter(1024, guided=False), 1, 512),
 }

@@ -101,7 +101,7 @@ def test_a_confined_position_has_the_density_of_ornstein_and_uhlenbeck():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [Filter(256, lookahead=False), Filter(256, guided=False)])
-def test_filters_without_foresight_are_unbiased(noisy, how):
+def test_filters_without_lookahead_are_unbiased(noisy, how):
     data = replace(
         noisy,
         dx=noisy.dx[:12],
@@ -166,7 +166,7 @@ def test_the_same_seed_gives_the_same_estimate_whatever_the_other_runs(exact):
 
 
 def test_it_must_be_known_where_runs_begin(exact):
-    with pytest.raises(DriftbayesError, match="must know where and when steps begin"):
+    with pytest.raises(DriftbayesError, match="needs start positions and times"):
         make_tracks(replace(exact, start=None))
 
 

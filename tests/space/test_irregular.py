@@ -80,7 +80,7 @@ def test_filtered_steps_of_equal_durations_are_those_of_moments(name):
         theta = np.ones((len(gamma), 2))
         theta[:, own.names.index("gamma")] = gamma
         one, other = (s.whitened(own, theta, sets, n_rows) for s in (filtered, moments))
-        for part in ("log_det", "quadratic", "seen", "weight"):
+        for part in ("log_det", "quadratic", "cross_products", "weight"):
             assert_allclose(getattr(one, part), getattr(other, part), rtol=1e-7, atol=1e-7)
     one, other = (solve_leaves(own, s) for s in (filtered, moments))
     assert_allclose(one.log_evidence, other.log_evidence, atol=1e-6)
@@ -124,7 +124,7 @@ def test_a_cell_by_brute_force():
         assert_allclose(found.log_det[1, i], log_det, rtol=1e-6, atol=1e-6)
         assert_allclose(found.quadratic[1, i], quadratic, rtol=1e-6)
         assert_allclose(found.weight[1, i], weight, rtol=1e-6)
-        assert_allclose(found.seen[1, i], seen, rtol=1e-6, atol=1e-8)
+        assert_allclose(found.cross_products[1, i], seen, rtol=1e-6, atol=1e-8)
 
 
 def tracks(seed=0, n=30, n_steps=12):
@@ -179,7 +179,7 @@ def test_the_map_says_that_times_are_irregular():
     assert set(found.rivals) == {"particles"}
     text = " ".join(str(found).split())
     assert "every position at its own interval" in text
-    assert "the longest step went" in text
+    assert "the longest displacement is" in text
     assert describe(found) is not None
     assert bool(found.to_dataset().attrs["irregular_times"])
 

@@ -327,7 +327,7 @@ def test_particles_that_move_together_are_reported():
     together = Trajectories.from_arrays(x, dt=1.0)
     found = map_tree(together, hypotheses("brownian"), 1.0, scatter=False)
     assert found.to_json()["dependence"] is not None
-    assert "so that ln K is overstated" in " ".join(str(found).split())
+    assert "so ln K is overstated" in " ".join(str(found).split())
     alone = map_tree(brownian(constant), hypotheses("brownian"), 1.0, scatter=False)
     assert alone.to_json()["dependence"] is None
     assert "overstated" not in str(alone)
@@ -430,7 +430,7 @@ def test_a_map_around_a_pole_is_on_a_plane():
 def test_all_at_one_place_is_refused():
     rng = np.random.default_rng(0)
     x = np.stack([np.zeros((30, 2)), rng.normal(size=(30, 2))], axis=1)
-    with pytest.raises(DriftbayesError, match="all steps begin at one place"):
+    with pytest.raises(DriftbayesError, match="all steps begin at the same position"):
         map_tree(Trajectories.from_arrays(x, dt=1.0), hypotheses("brownian"), 1.0)
 
 
@@ -439,7 +439,7 @@ def test_a_region_that_one_step_crosses_is_refused():
     start = rng.uniform(0, 1, (50, 2))
     x = np.stack([start, start + rng.normal(0, 5, (50, 2))], axis=1)
     tracks = Trajectories.from_arrays(x, dt=1.0)
-    with pytest.raises(DriftbayesError, match="no cell can be told from another"):
+    with pytest.raises(DriftbayesError, match="cells cannot be distinguished"):
         map_tree(tracks, hypotheses("brownian"), 1.0)
     assert map_tree(tracks, hypotheses("brownian"), 1.0, depth=1).levels.depth == 1
 

@@ -1,4 +1,4 @@
-"""Changes along many tracks: the result, as numbers, tables and datasets."""
+"""Change points of many tracks: computation and result."""
 
 __all__ = ["Segments", "find_segments"]
 
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Progress = Callable[[str, int, int], None]
-# A track with fewer steps has no place for a change.
+# A track with fewer steps cannot contain a change point.
 _MIN_STEPS = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Segments(Described):
-    """Where tracks change, and how certainly.
+    """Posterior of the change points of all tracks.
 
     Args:
-        tracks: Each track by itself.
+        tracks: Posterior of each track.
         hypothesis: Model and priors of each segment.
         names: Parameters of a segment.
-        units: Their units.
+        units: Units of the parameters.
         rate: Prior rate of changes.
         data: Displacements of all tracks.
-        runs: Number of the run of each track in these.
-        n_short: Tracks that are too short to change.
-        time_origin: Date from which times in seconds are counted, if it is known.
+        runs: Index of each track's run in the displacements.
+        n_short: Number of tracks too short for a change.
+        time_origin: Date from which times in seconds are counted, if known.
     """
 
     tracks: tuple[TrackSegments, ...]
@@ -67,41 +67,41 @@ class Segments(Described):
         return len(self.tracks)
 
     def __getitem__(self, which: int | str) -> TrackSegments:
-        """One track by its number or id."""
+        """Return one track by number or id."""
         if isinstance(which, str):
             for track in self.tracks:
                 if track.id == which:
                     return track
-            msg = f"there is no track {which!r} among the segments"
+            msg = f"no track {which!r} among the segments"
             raise DriftbayesError(msg)
         return self.tracks[which]
 
     @property
     def log_evidence(self) -> float:
-        """Ln p(D) of all tracks, each averaged over all its segmentations."""
+        """Ln p(D) of all tracks, averaged over all segmentations."""
         return float(sum(track.log_evidence for track in self.tracks))
 
     @property
     def log_evidence_no_change(self) -> float:
-        """Ln p(D) of all tracks, each with parameters of its own that do not change."""
+        """Ln p(D) of all tracks without changes, with separate parameters for each track."""
         return float(sum(track.log_evidence_no_change for track in self.tracks))
 
     @property
     def probability_change(self) -> float:
         """Probability of a change in any track."""
-        chances = np.array([track.any_change for track in self.tracks])
+        probabilities = np.array([track.any_change for track in self.tracks])
         with np.errstate(divide="ignore"):
-            return float(-np.expm1(np.log1p(-chances).sum()))
+            return float(-np.expm1(np.log1p(-probabilities).sum()))
 
     @property
     def log_bayes_factor_change(self) -> float:
-        """Ln K of one change or more, in any track, over none in all."""
+        """Ln K of at least one change in any track over none in all."""
         log_none = sum(track.log_no_change for track in self.tracks)
         log_prior = sum(track.log_prior_no_change for track in self.tracks)
         return log_bayes_factor(self.probability_change, log_none, log_prior)
 
     def to_json(self) -> dict[str, Any]:
-        """All but the averages along tracks, as plain numbers and text."""
+        """Return everything except the averages along tracks, as plain numbers and text."""
         return {
             "model": self.hypothesis.name,
             "tau": self.data.tau,
@@ -170,19 +170,19 @@ class Segments(Described):
         return np.asarray(whole[self.tracks[which].candidates])
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each segment of all tracks."""
+        """Return one row per segment of all tracks."""
         return [row for track in self.tracks for row in self._rows(track)]
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """One row for each segment, as a table of pandas."""
+        """Return one row per segment as a pandas DataFrame."""
         return to_dataframe(self)
 
     def to_dataset(self) -> "xr.Dataset":
-        """Tracks, segments, and probabilities and parameters along tracks, as xarray's dataset."""
+        """Return tracks, segments, and probabilities and parameters along tracks as a Dataset."""
         return to_dataset(self)
 
     def save(self, path: PathLike) -> None:
-        """Write all numbers as NetCDF (.nc), or one row for each segment as CSV (.csv)."""
+        """Write all numbers as NetCDF (.nc), or one row per segment as CSV (.csv)."""
         suffix = Path(path).suffix.lower()
         if suffix == ".nc":
             write_dataset(self.to_dataset(), path, kind="segments")
@@ -193,7 +193,7 @@ class Segments(Described):
                 writer.writeheader()
                 writer.writerows(rows)
         else:
-            msg = f"segments are written as NetCDF or CSV: expected .nc or .csv, got {suffix!r}"
+            msg = f"unknown suffix {suffix!r} for segments; use .nc or .csv"
             raise DriftbayesError(msg)
 
     def plot(self, tracks: list[int | str] | None = None, **options: Any) -> Any:
@@ -210,43 +210,43 @@ def find_segments(
     rate: float | None = None,
     progress: Progress | None = None,
 ) -> Segments:
-    """Find where tracks change, exactly over all segmentations.
+    """Find change points of tracks, exactly over all segmentations.
 
     Args:
         data: Displacements of whole tracks.
         hypothesis: Model and priors of each segment.
-        tracks: Trajectories that they were cut from.
-        rate: Prior rate of changes; by default such that a track of mean duration changes with
-            probability 1/2.
-        progress: Called with a stage, how many are done, and of how many.
+        tracks: Trajectories of the displacements.
+        rate: Prior rate of changes; by default a track of mean duration changes with probability
+            1/2.
+        progress: Called with the stage, the number done, and the total.
 
     Raises:
-        DriftbayesError: No track has two steps, or the model allows no exact evidence.
+        DriftbayesError: No track has two steps, or the model has no exact evidence.
     """
     sd = data.position_sd
     if sd is not None and not sd.any():
         sd = None
     model = segment_model(hypothesis, data.n_dim, has_error=sd is not None)
-    used = np.flatnonzero(data.row_sizes >= _MIN_STEPS)
-    if not len(used):
+    long_enough = np.flatnonzero(data.row_sizes >= _MIN_STEPS)
+    if not len(long_enough):
         msg = (
             f"no track has {_MIN_STEPS} steps at this tau, the longest has {data.n_steps}; use a "
             "smaller tau or longer tracks"
         )
         raise DriftbayesError(msg)
     starts = np.concatenate([[0], np.cumsum(data.row_sizes)])
-    span = np.add.reduceat(data.interval, starts[:-1])[used]
-    chosen = np.log(2) * len(used) / float(span.sum()) if rate is None else float(rate)
-    if not (np.isfinite(chosen) and chosen > 0):
-        msg = f"the rate of changes must be positive, got {chosen:g}; leave it out for the default"
+    span = np.add.reduceat(data.interval, starts[:-1])[long_enough]
+    prior_rate = np.log(2) * len(long_enough) / float(span.sum()) if rate is None else float(rate)
+    if not (np.isfinite(prior_rate) and prior_rate > 0):
+        msg = f"the rate of changes must be positive, got {prior_rate:g}; omit it for the default"
         raise DriftbayesError(msg)
-    names = [str(tracks.ids[data.trajectory[r]]) for r in used]
+    names = [str(tracks.ids[data.trajectory[r]]) for r in long_enough]
     repeated = {name for name, count in Counter(names).items() if count > 1}
-    # Parts of one trajectory, where it was cut.
+    # Parts of one trajectory that was cut.
     names = [f"{n}/{k}" if n in repeated else n for k, n in enumerate(names)]
 
-    def one(place: int) -> TrackSegments:
-        number = used[place]
+    def segment_one(place: int) -> TrackSegments:
+        number = long_enough[place]
         steps = slice(starts[number], starts[number + 1])
         fixes = slice(starts[number] + number, starts[number + 1] + number + 1)
         interval = np.ascontiguousarray(data.interval[steps])
@@ -261,24 +261,28 @@ def find_segments(
             None if sd is None else np.ascontiguousarray(sd[fixes]),
             candidates,
         )
-        return segment_track(model, run, times, chosen, names[place])
+        return segment_track(model, run, times, prior_rate, names[place])
 
-    found: list[TrackSegments] = []
+    segmented: list[TrackSegments] = []
     group = 16 * count_threads()
-    for first in range(0, len(used), group):
-        found += run_in_threads(one, [(i,) for i in range(first, min(first + group, len(used)))])
+    for first in range(0, len(long_enough), group):
+        segmented += run_in_threads(
+            segment_one, [(i,) for i in range(first, min(first + group, len(long_enough)))]
+        )
         if progress is not None:
-            progress("tracks", len(found), len(used))
+            progress("tracks", len(segmented), len(long_enough))
     origin = tracks.provenance.get("time_origin")
-    units = tuple(about.unit(data.length_unit, data.time_unit) for about in model.parameters)
+    units = tuple(
+        parameter.unit(data.length_unit, data.time_unit) for parameter in model.parameters
+    )
     return Segments(
-        tracks=tuple(found),
+        tracks=tuple(segmented),
         hypothesis=hypothesis,
         names=model.names,
         units=units,
-        rate=chosen,
+        rate=prior_rate,
         data=data,
-        runs=used,
-        n_short=len(data.row_sizes) - len(used) + data.n_unused,
+        runs=long_enough,
+        n_short=len(data.row_sizes) - len(long_enough) + data.n_unused,
         time_origin=None if origin is None or data.time_unit != "s" else str(origin),
     )

@@ -1,4 +1,4 @@
-"""Describe changes along tracks."""
+"""Describe change points as a card of facts and tables."""
 
 __all__ = ["describe_segments"]
 
@@ -22,7 +22,7 @@ from driftbayes.representation import (
 )
 
 _MAX_TRACKS = 20
-# Above this a track is said to change.
+# Probability above which a track is counted as changing.
 _LIKELY = 0.95
 _MINUTE, _DAY = 60.0, 86400.0
 
@@ -60,18 +60,18 @@ def describe_segments(result: Segments) -> Card:
     ]
     if result.n_short:
         facts.insert(2, ("too short", f"{result.n_short:,} tracks with fewer than two steps"))
-    # Those most likely to change, in the order of the file.
+    # The tracks most likely to change, in file order.
     order = np.argsort([-track.any_change for track in result.tracks], kind="stable")
     shown = [result.tracks[i] for i in sorted(order[:_MAX_TRACKS])]
     tables = (_track_table(result, shown), _segment_table(result, shown))
     coarse = [track for track in result.tracks if track.spacing > 1]
     warnings = []
     if coarse:
-        most = max(coarse, key=lambda track: track.spacing)
-        one = "1 track is" if len(coarse) == 1 else f"{len(coarse):,} tracks are"
+        coarsest = max(coarse, key=lambda track: track.spacing)
+        count = "1 track is" if len(coarse) == 1 else f"{len(coarse):,} tracks are"
         warnings.append(
-            f"{one} too long to consider a change after every step; only every "
-            f"{most.spacing}th step of {most.id} is considered"
+            f"{count} too long to consider a change after every step; only every "
+            f"{coarsest.spacing}th step of {coarsest.id} is considered"
         )
     return Card("Segments", _verdict(result), tuple(facts), (), tables, tuple(warnings))
 
@@ -84,7 +84,7 @@ def _track_table(result: Segments, shown: list[TrackSegments]) -> Table:
     rows = []
     for track in shown:
         likely = int(np.argmax(track.n_changes))
-        chance = number(float(track.n_changes[likely]), 3)
+        probability = number(float(track.n_changes[likely]), 3)
         log_k = f"{track.log_bayes_factor:.2f}"
         rows.append(
             (
@@ -93,7 +93,7 @@ def _track_table(result: Segments, shown: list[TrackSegments]) -> Table:
                 number(track.any_change, 3),
                 log_k,
                 str(likely),
-                chance,
+                probability,
             )
         )
     title = "Tracks"
@@ -104,39 +104,42 @@ def _track_table(result: Segments, shown: list[TrackSegments]) -> Table:
 
 
 def _segment_table(result: Segments, shown: list[TrackSegments]) -> Table:
-    """Segments of tracks that change, or of all if none does."""
+    """Tabulate the segments of the tracks shown."""
     shown_time, name = _clock(result, shown)
     rows = []
     known = result.hypothesis.model.parameters
-    about = [known[p].symbol if p in known else p.replace("flow_", "U_") for p in result.names]
+    symbols = [known[p].symbol if p in known else p.replace("flow_", "U_") for p in result.names]
     for track in shown:
         edges = track.edges
         for k, (i, j) in enumerate(pairwise(edges)):
             begin, end = (shown_time(track.times[e]) for e in (i, j))
-            place = " … ".join(map(shown_time, track.intervals[k - 1])) if k else "-"
-            values = [with_error(*both) for both in zip(track.mean[k], track.sd[k], strict=True)]
+            interval = " … ".join(map(shown_time, track.intervals[k - 1])) if k else "-"
+            values = [
+                with_error(*mean_and_sd)
+                for mean_and_sd in zip(track.mean[k], track.sd[k], strict=True)
+            ]
             steps = f"{track.candidates[j] - track.candidates[i]:,}"
-            rows.append((track.id, begin, place, end, steps, *values))
+            rows.append((track.id, begin, interval, end, steps, *values))
     heads = ["track", with_unit("from", name), "95 % interval", with_unit("to", name), "steps"]
-    heads += [with_unit(text, unit) for text, unit in zip(about, result.units, strict=True)]
+    heads += [with_unit(text, unit) for text, unit in zip(symbols, result.units, strict=True)]
     title = "Segments, with the most probable number of changes of each track"
-    return Table(tuple(heads), tuple(rows), "lrrrr" + "r" * len(about), title=title, keys=2)
+    return Table(tuple(heads), tuple(rows), "lrrrr" + "r" * len(symbols), title=title, keys=2)
 
 
 def _clock(result: Segments, shown: list[TrackSegments]) -> tuple[Callable[[float], str], str]:
-    """How times are printed, and their unit: as dates where these are known."""
+    """Return a formatter of times and their unit; dates where the time origin is known."""
     tau = result.data.tau
     if result.time_origin is not None and tau >= _MINUTE:
         origin = np.datetime64(result.time_origin, "s")
         unit = "D" if tau >= _DAY else "m"
 
         def date(value: float) -> str:
-            found = origin + np.timedelta64(round(float(value)), "s")
-            return str(found.astype(f"datetime64[{unit}]")).replace("T", " ")
+            date_time = origin + np.timedelta64(round(float(value)), "s")
+            return str(date_time.astype(f"datetime64[{unit}]")).replace("T", " ")
 
         return date, ""
     span = max(float(track.times[-1] - track.times[0]) for track in shown)
     factor, name = readable_unit([span], result.data.time_unit)
-    # A tenth of a step is seen, however late the time.
+    # Resolve a tenth of a step.
     places = 1 - int(np.floor(np.log10(factor * tau)))
     return lambda value: number(round(factor * float(value), places), 15), name

@@ -1,4 +1,4 @@
-"""Label segments as tables of pandas and datasets of xarray."""
+"""Convert segments to pandas tables and xarray datasets."""
 
 __all__ = ["segments_dataset"]
 
@@ -44,14 +44,14 @@ def _(result: Segments) -> "pd.DataFrame":
 
 @to_dataset.register(Segments)
 def segments_dataset(result: Segments) -> "xr.Dataset":
-    """Label tracks, their segments, and what is averaged over all segmentations along them.
+    """Convert tracks, their segments, and averages over all segmentations to a Dataset.
 
-    Candidates and segments of all tracks follow one another (contiguous ragged arrays).
+    Candidates and segments of all tracks are concatenated (contiguous ragged arrays).
     """
     import xarray as xr
 
     tracks, time = result.tracks, result.data.time_unit
-    in_time = {"units": time} if time else {}
+    time_attributes = {"units": time} if time else {}
     rows = result.rows()
     track: dict[str, Any] = {
         "candidate_count": [len(t.times) for t in tracks],
@@ -64,24 +64,24 @@ def segments_dataset(result: Segments) -> "xr.Dataset":
         "track_log_evidence_no_change": [t.log_evidence_no_change for t in tracks],
     }
     variables: dict[str, Any] = {name: ("track", values) for name, values in track.items()}
-    for name, of in (("candidate_count", "candidate"), ("segment_count", "segment")):
-        variables[name] = ("track", track[name], {"sample_dimension": of})
+    for name, dimension in (("candidate_count", "candidate"), ("segment_count", "segment")):
+        variables[name] = ("track", track[name], {"sample_dimension": dimension})
     for name in ("start", "start_low", "start_high", "end"):
-        variables[name] = ("segment", [row[name] for row in rows], in_time)
+        variables[name] = ("segment", [row[name] for row in rows], time_attributes)
     variables["segment_n_steps"] = ("segment", [row["n_steps"] for row in rows])
-    variables["time"] = ("candidate", np.concatenate([t.times for t in tracks]), in_time)
-    about = {"long_name": "probability of a change at this time"}
-    chances = np.concatenate([t.probability for t in tracks])
-    variables["change_probability"] = ("candidate", chances, about)
+    variables["time"] = ("candidate", np.concatenate([t.times for t in tracks]), time_attributes)
+    attributes = {"long_name": "probability of a change at this time"}
+    probabilities = np.concatenate([t.probability for t in tracks])
+    variables["change_probability"] = ("candidate", probabilities, attributes)
     for p, (name, unit) in enumerate(zip(result.names, result.units, strict=True)):
-        for suffix, own, average in (("", "mean", "average"), ("_sd", "sd", "average_sd")):
+        for suffix, moment, average in (("", "mean", "average"), ("_sd", "sd", "average_sd")):
             values = [row[f"{name}{suffix}"] for row in rows]
-            text = {"long_name": f"posterior {own} of {name} in a segment", "units": unit}
+            text = {"long_name": f"posterior {moment} of {name} in a segment", "units": unit}
             variables[f"{name}{suffix}"] = ("segment", values, text)
-            # The last candidate of a track begins no step.
+            # No step begins at the last candidate of a track.
             along = [np.append(getattr(t, average)[:, p], np.nan) for t in tracks]
-            words = f"posterior {own} of {name} after this time, over all segmentations"
-            text = {"long_name": words, "units": unit}
+            long_name = f"posterior {moment} of {name} after this time, over all segmentations"
+            text = {"long_name": long_name, "units": unit}
             variables[f"{name}_average{suffix}"] = ("candidate", np.concatenate(along), text)
     ids = ("track", [t.id for t in tracks], {"cf_role": "trajectory_id"})
     return xr.Dataset(variables, coords={"id": ids}, attrs=_attributes(result))

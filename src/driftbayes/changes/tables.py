@@ -1,8 +1,8 @@
-"""Evidence of every segment of a track, for the models that may change along it.
+"""Evidence of every segment of a track, for each supported model.
 
-Each segment is a run of its own, judged as `compare` judges a run: its parameters are drawn anew
-from the priors, and so are its first velocity (Langevin) and the error of its first position
-(measurement error). Given where a track changes, its segments are independent.
+A segment has the likelihood of a run in `compare`. Its parameters have independent priors, and so
+have its initial velocity (Langevin) and the error of its first position (measurement error). Given
+the change points of a track, its segments are independent.
 """
 
 __all__ = ["MODELS_THAT_CHANGE", "Run", "SegmentModel", "segment_model"]
@@ -24,16 +24,16 @@ from driftbayes.priors import AbstractPrior, Exponential, Fixed, Gamma, LogNorma
 from driftbayes.typing import FloatArray, IntArray
 
 MODELS_THAT_CHANGE = ("brownian", "brownian+mean", "langevin")
-# Candidates of a track: a table of their segments takes 64 MiB.
+# Largest number of candidates per track: a table of their segments takes 64 MiB.
 _MAX_CANDIDATES = 4096
-# Where every segment is filtered at many nodes.
+# Largest number of candidates and steps where every segment is filtered at many nodes.
 _MAX_FILTERED = 1024
 _MAX_FILTERED_STEPS = 20_000
-# Least probability of a segment that counts in averages over all segmentations.
-_LEAST_SHARE = 1e-9
-# Nodes lie this many standard deviations of the longest track's posterior apart.
+# Segments of smaller probability are left out of averages over all segmentations.
+_MIN_WEIGHT = 1e-9
+# Node spacing in posterior standard deviations of the longest segment, and largest spacing.
 _NODE_SPACING = 0.8
-_WIDEST_SPACING = 0.3
+_MAX_SPACING = 0.3
 # Prior probability beyond the nodes, to either side.
 _TAIL = 1e-10
 
@@ -43,10 +43,10 @@ class Run:
     """Steps of one track.
 
     Args:
-        dx: Steps, one row each.
-        interval: Time that each took.
-        sd: Standard deviation of the error of each position; None if positions are exact.
-        candidates: Numbers of steps after which a change may be, with 0 and the last.
+        dx: Steps, (step, axis).
+        interval: Duration of each step.
+        sd: Standard deviation of the measurement error of each position; None if exact.
+        candidates: Numbers of steps after which the track may change, including 0 and the last.
     """
 
     dx: FloatArray
@@ -56,8 +56,8 @@ class Run:
 
     @property
     def sums(self) -> FloatArray:
-        """Running sums at the candidates: of 1, ln 2h, |Δx|²/2h, h and of each component of Δx."""
-        each = np.column_stack(
+        """Cumulative sums at the candidates of 1, ln 2h, |Δx|²/2h, h and each component of Δx."""
+        terms = np.column_stack(
             [
                 np.ones(len(self.dx)),
                 np.log(2 * self.interval),
@@ -66,13 +66,13 @@ class Run:
                 self.dx,
             ]
         )
-        whole = np.vstack([np.zeros(each.shape[1]), np.cumsum(each, axis=0)])
-        return np.ascontiguousarray(whole[self.candidates])
+        cumulative = np.vstack([np.zeros(terms.shape[1]), np.cumsum(terms, axis=0)])
+        return np.ascontiguousarray(cumulative[self.candidates])
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentModel:
-    """A hypothesis whose evidence is known for every segment of a track.
+    """A hypothesis with an exact evidence for every segment of a track.
 
     Args:
         hypothesis: Model and priors of each segment.
@@ -81,7 +81,7 @@ class SegmentModel:
 
     hypothesis: Hypothesis
     n_dim: int
-    least_share = _LEAST_SHARE
+    min_weight = _MIN_WEIGHT
     max_candidates = _MAX_CANDIDATES
 
     @property
@@ -91,27 +91,27 @@ class SegmentModel:
 
     @property
     def parameters(self) -> list[Parameter]:
-        """What these parameters are."""
+        """Description of the parameters of a segment."""
         known = self.hypothesis.model.parameters
         return [known.get(name, _VELOCITY) for name in self.names]
 
     @abstractmethod
     def table(self, run: Run) -> FloatArray:
-        """Log-evidence of each segment between two candidates."""
+        """Compute the log-evidence of each segment between two candidates."""
 
     @abstractmethod
     def moments(self, run: Run, pairs: IntArray) -> FloatArray:
-        """First and second moments of the parameters, (segment, parameter, moment)."""
+        """Compute first and second moments of the parameters, (segment, parameter, moment)."""
 
     def check(self, run: Run, name: str) -> None:
-        """Refuse a track whose evidence is not finite."""
+        """Raise an error for a track whose evidence is infinite."""
         n_still = int(np.sum(~np.any(run.dx, axis=1)))
         if n_still and run.sd is None:
             steps = "a step" if n_still == 1 else f"{n_still} steps"
             msg = (
-                f"trajectory {name!r} has {steps} of exactly zero length; a rest has infinite "
-                "evidence if positions are exact: give their error, at least that of rounding "
-                "(--noise SD)"
+                f"trajectory {name!r} has {steps} of exactly zero length, which have infinite "
+                "evidence if positions are exact; give their measurement error, at least that of "
+                "rounding (--noise SD)"
             )
             raise DriftbayesError(msg)
 
@@ -120,7 +120,7 @@ _VELOCITY = Parameter("U", "mean velocity of a segment", 1, -1)
 
 
 class BrownianSegments(SegmentModel):
-    """Independent steps; κ is integrated out in closed form."""
+    """Independent steps; κ is integrated analytically."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class BrownianSegments(SegmentModel):
 
 
 class DriftingSegments(SegmentModel):
-    """Independent steps about a mean velocity of each segment."""
+    """Independent steps with a mean velocity per segment."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -161,42 +161,42 @@ class DriftingSegments(SegmentModel):
         velocity = run.dx / run.interval[:, None]
         if np.any(np.all(np.diff(velocity, axis=0) == 0, axis=1)):
             msg = (
-                f"trajectory {name!r} has successive steps of exactly the same velocity, of which "
+                f"trajectory {name!r} has successive steps of exactly the same velocity, for which "
                 "brownian+mean has infinite evidence; use brownian, or positions with more digits"
             )
             raise DriftbayesError(msg)
 
 
 class FilteredSegments(SegmentModel):
-    """A model that is filtered at nodes of one parameter, in ln θ."""
+    """A model with a Kalman filter at quadrature nodes of one parameter, in ln θ."""
 
     max_candidates = _MAX_FILTERED
-    least_share = 1e-7
+    min_weight = 1e-7
 
     @property
     @abstractmethod
     def node_name(self) -> str:
-        """Parameter that the nodes are of."""
+        """Name of the parameter of the nodes."""
 
     @abstractmethod
     def range(self, run: Run) -> tuple[float, float]:
-        """Values of it between which segments may have their posterior."""
+        """Return the range of the parameter that contains the posterior of any segment."""
 
     @abstractmethod
     def filters(self, nodes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Matrices of the filter at the nodes, and variances of its state; see `_filter`."""
+        """Return filter matrices at the nodes, and initial variances of the state."""
 
     @abstractmethod
     def form(self) -> FloatArray:
-        """Prior of the scale; zeros if there is none."""
+        """Return shape, rate and log normalisation of the prior of the scale; zeros if none."""
 
     def check(self, run: Run, name: str) -> None:
         SegmentModel.check(self, run, name)
         if len(run.dx) > _MAX_FILTERED_STEPS:
-            what = "known measurement error" if run.sd is not None else self.hypothesis.name
+            model = "known measurement error" if run.sd is not None else self.hypothesis.name
             msg = (
-                f"trajectory {name!r} has {len(run.dx):,} steps; segments with {what} take at most "
-                f"{_MAX_FILTERED_STEPS:,}: use a larger tau, or brownian with exact positions"
+                f"trajectory {name!r} has {len(run.dx):,} steps; segments with {model} take at "
+                f"most {_MAX_FILTERED_STEPS:,}: use a larger tau, or brownian with exact positions"
             )
             raise DriftbayesError(msg)
 
@@ -219,18 +219,18 @@ class FilteredSegments(SegmentModel):
         )
 
     def _nodes(self, run: Run) -> tuple[FloatArray, FloatArray]:
-        """Nodes and their log-weights, with spacing for the longest segment."""
+        """Return nodes and log-weights, with a spacing that resolves the longest segment."""
         prior = self.hypothesis.priors[self.node_name]
         if isinstance(prior, Fixed):
             return np.array([float(prior.value)]), np.zeros(1)
-        spacing = min(_WIDEST_SPACING, _NODE_SPACING * float(np.sqrt(2 / run.dx.size)))
+        spacing = min(_MAX_SPACING, _NODE_SPACING * float(np.sqrt(2 / run.dx.size)))
         low, high = np.log(self.range(run))
         z = np.linspace(low, high, int(np.ceil((high - low) / spacing)) + 2)
         return np.exp(z), _log_density(prior, z) + z + np.log(z[1] - z[0])
 
 
 def _log_density(prior: AbstractPrior, z: FloatArray) -> FloatArray:
-    """Log-density of θ = exp z; without JAX, as threads call it with any number of nodes."""
+    """Evaluate the log-density of θ = exp z; without JAX, since threads call it."""
     form = gamma_form(prior)
     if form is not None:
         return form.log_norm + (form.shape - 1) * z - form.rate * np.exp(z)
@@ -240,7 +240,7 @@ def _log_density(prior: AbstractPrior, z: FloatArray) -> FloatArray:
 
 
 class NoisySegments(FilteredSegments):
-    """Independent steps between positions of known error, or with any smooth prior of κ."""
+    """Independent steps with known measurement error, or with any smooth prior of κ."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -252,20 +252,20 @@ class NoisySegments(FilteredSegments):
 
     def range(self, run: Run) -> tuple[float, float]:
         prior = self.hypothesis.priors["kappa"]
-        low, high = _ends(prior)
+        low, high = _prior_range(prior)
         size = np.sum(run.dx**2, axis=1) / (2 * run.interval)
-        # Below this κ a step is too improbable, or κ makes no difference beside its errors.
-        least = size / 200
+        # Below this κ a step is too improbable, or κ is negligible beside the measurement error.
+        lower_bounds = size / 200
         if run.sd is not None:
             errors = (run.sd[1:] ** 2 + run.sd[:-1] ** 2) / run.interval
-            least = np.where(errors > 0, 1e-7 * errors / np.sqrt(run.dx.size), least)
-        return max(low, float(least.min())), max(high, float(size.max()))
+            lower_bounds = np.where(errors > 0, 1e-7 * errors / np.sqrt(run.dx.size), lower_bounds)
+        return max(low, float(lower_bounds.min())), max(high, float(size.max()))
 
     def filters(self, nodes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         sd = np.zeros(len(run.dx) + 1) if run.sd is None else run.sd
         start, variance, interval = sd**2, sd[1:] ** 2, run.interval
         if np.ptp(start) == 0 and np.ptp(interval) <= 1e-9 * interval[0]:
-            # One for all.
+            # One matrix for all steps.
             start, variance, interval = start[:1], variance[:1], interval[:1]
         steps = np.empty((len(nodes), len(interval), 5))
         # The state is the error of the position at which a step begins.
@@ -279,7 +279,7 @@ class NoisySegments(FilteredSegments):
 
 
 class LangevinSegments(FilteredSegments):
-    """An Ornstein-Uhlenbeck velocity; k is integrated out in closed form."""
+    """An Ornstein-Uhlenbeck velocity; k is integrated analytically."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -290,7 +290,7 @@ class LangevinSegments(FilteredSegments):
         return "gamma"
 
     def range(self, run: Run) -> tuple[float, float]:
-        low, high = _ends(self.hypothesis.priors["gamma"])
+        low, high = _prior_range(self.hypothesis.priors["gamma"])
         return max(low, 1e-8 / float(run.interval.sum())), high
 
     def filters(self, nodes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
@@ -302,7 +302,7 @@ class LangevinSegments(FilteredSegments):
         # The state is the velocity; k = 1.
         steps[..., 0] = -np.expm1(-x) / nodes[:, None]
         steps[..., 1] = np.exp(-x)
-        steps[..., 2] = 2 / nodes[:, None] * _spread_beyond_velocity(x)
+        steps[..., 2] = 2 / nodes[:, None] * _conditional_variance(x)
         steps[..., 3] = np.expm1(-x) ** 2
         steps[..., 4] = -nodes[:, None] * np.expm1(-2 * x)
         return steps, nodes[:, None].copy()
@@ -311,16 +311,16 @@ class LangevinSegments(FilteredSegments):
         return _form(self.hypothesis, "k")
 
 
-def _spread_beyond_velocity(x: FloatArray) -> FloatArray:
+def _conditional_variance(x: FloatArray) -> FloatArray:
     r"""$x - 2(1 - e^{-x}) + (1 - e^{-2x})/2$, which is $x^3/3$ for small x."""
     small = np.minimum(x, 1.0)
     terms = [(2 - 2.0 ** (k - 1)) / factorial(k) * (-small) ** k for k in range(3, 28)]
-    plain = x + 2 * np.expm1(-x) - 0.5 * np.expm1(-2 * x)
-    return np.where(x < 1.0, np.sum(terms[::-1], axis=0), plain)
+    closed_form = x + 2 * np.expm1(-x) - 0.5 * np.expm1(-2 * x)
+    return np.where(x < 1.0, np.sum(terms[::-1], axis=0), closed_form)
 
 
-def _ends(prior: AbstractPrior) -> tuple[float, float]:
-    """Values between which lies nearly all of a prior; without JAX, as threads call it."""
+def _prior_range(prior: AbstractPrior) -> tuple[float, float]:
+    """Return extreme quantiles of a prior; without JAX, since threads call it."""
     form = gamma_form(prior)
     if form is not None:
         low, high = gammaincinv(form.shape, _TAIL), gammainccinv(form.shape, 1e-3 * _TAIL)
@@ -337,7 +337,7 @@ def _form(hypothesis: Hypothesis, name: str) -> FloatArray:
 
 
 def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> SegmentModel:
-    """How the segments of a hypothesis are judged.
+    """Choose the segment model of a hypothesis.
 
     Args:
         hypothesis: Model and priors.
@@ -345,7 +345,7 @@ def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> Seg
         has_error: Whether positions have a known measurement error.
 
     Raises:
-        DriftbayesError: The model or a prior does not allow the evidence of every segment.
+        DriftbayesError: The model or a prior is not supported.
     """
     name, priors = hypothesis.name, hypothesis.priors
     if name not in MODELS_THAT_CHANGE:
@@ -353,7 +353,7 @@ def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> Seg
         extra = ""
         if "+noise" in name:
             extra = "; for a known measurement error use brownian and --noise (noise= of read)"
-        msg = f"segments are judged by one of {known}, got {name!r}{extra}"
+        msg = f"unsupported model {name!r} for segments; use one of {known}{extra}"
         raise DriftbayesError(msg)
     if name != "brownian" and has_error:
         msg = (

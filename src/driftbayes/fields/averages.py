@@ -1,4 +1,4 @@
-"""Fits of fields averaged over hypotheses, amplitudes and lengths."""
+"""Average fits of fields over hypotheses, amplitudes and lengths."""
 
 __all__ = ["AveragedFit", "Fields", "fit_record"]
 
@@ -25,9 +25,9 @@ from driftbayes.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-# Points at which fields are computed together.
+# Number of points per block.
 _BLOCK = 2000
-# Fits of smaller posterior probability are left out of the fields.
+# Fits of smaller posterior probability are excluded from averages.
 _MIN_WEIGHT = 1e-4
 
 Fields: TypeAlias = list[list[tuple[int, FloatArray]]]
@@ -43,9 +43,9 @@ class AveragedFit(Described, ABC):
         splines: The splines of the fields.
         tau: Sampling time.
         n_steps: Number of steps.
-        units: Of length and time.
-        ground: Where on the earth the origin of coordinates is, if positions come from degrees.
-        fingerprint: Of the displacements.
+        units: Units of length and time.
+        ground: Position on the earth of the origin, if positions come from degrees.
+        fingerprint: Fingerprint of the displacements.
     """
 
     log_evidences: dict[str, float]
@@ -60,14 +60,14 @@ class AveragedFit(Described, ABC):
 
     @abstractmethod
     def _at(self, x: FloatArray) -> dict[str, FloatArray]:
-        """Fields at a few thousand points."""
+        """Evaluate the fields at one block of points."""
 
     def at(self, x: ArrayLike) -> dict[str, FloatArray]:
-        """Fields at points, averaged over all hypotheses and members.
+        """Evaluate the fields at points, averaged over all hypotheses and members.
 
         Args:
-            x: Points (point, dim). Outside the region of the data the fields are those of the
-                nearest place in it.
+            x: Points (point, dim). Outside the region of the data the fields are those at its
+                nearest point.
 
         Returns:
             Posterior means by name, and the same with `_sd`: `kappa`, `log_kappa`,
@@ -75,8 +75,8 @@ class AveragedFit(Described, ABC):
             (`log_sigma` and so on) and `flow`. `kappa_gradient` and `flow` are (point, dim).
         """
         points = self._checked(x)
-        found = [self._at(points[i : i + _BLOCK]) for i in range(0, max(len(points), 1), _BLOCK)]
-        return {name: np.concatenate([block[name] for block in found]) for name in found[0]}
+        blocks = [self._at(points[i : i + _BLOCK]) for i in range(0, max(len(points), 1), _BLOCK)]
+        return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
     @abstractmethod
     def draw(self, x: ArrayLike, n_draws: int = 100, *, seed: int = 0) -> dict[str, FloatArray]:
@@ -84,42 +84,42 @@ class AveragedFit(Described, ABC):
 
         Args:
             x: Points (point, dim), as for `at`.
-            n_draws: How many.
+            n_draws: Number of draws.
             seed: Random seed.
 
         Returns:
             `kappa` and its gradient, or `sigma`, `memory_time` and `k`; and `flow`. Each is (draw,
-            point), or (draw, point, dim). A draw is one field: its values at all points belong
-            together.
+            point), or (draw, point, dim). A draw is one field: its values at different points are
+            jointly distributed.
         """
 
     @property
     @abstractmethod
     def roughness(self) -> float:
-        """Relative change of a field over a step; 95 % of the steps have less, at the mode."""
+        """95 % quantile over steps of the relative change of a field, at the mode."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Evidence and smoothness as plain numbers and text."""
+        """Return evidence and smoothness as plain numbers and text."""
 
     @property
     @abstractmethod
     def warnings(self) -> tuple[str, ...]:
-        """What a reader should know."""
+        """Warnings about accuracy and resolution."""
 
     @property
     def places(self) -> FloatArray:
-        """Where steps begin, or the mean places of those in one box."""
+        """Start positions of steps, or their means in boxes."""
         return self._problem.places
 
     @property
     def place_counts(self) -> FloatArray:
-        """Number of steps at each place."""
+        """Number of steps at each position."""
         return self._problem.place_counts
 
     @property
     def probabilities(self) -> dict[str, float]:
-        """Probability of each hypothesis; before the data all are alike."""
+        """Posterior probability of each hypothesis, with equal prior probabilities."""
         values = np.array(list(self.log_evidences.values()))
         shares = np.exp(values - logsumexp(values))
         return dict(zip(self.log_evidences, shares.tolist(), strict=True))
@@ -132,33 +132,33 @@ class AveragedFit(Described, ABC):
 
     @property
     def log_bayes_factor_inhomogeneous(self) -> float:
-        """Ln K of any field, all alike before the data, over the homogeneous model."""
+        """Ln K of any varying field, with equal prior probabilities, over the homogeneous model."""
         values = list(self.log_bayes_factors.values())
         return float(logsumexp(values) - np.log(len(values)))
 
     @property
     def best(self) -> str:
-        """The most probable hypothesis."""
+        """Name of the most probable hypothesis."""
         return max(self.log_evidences, key=lambda name: self.log_evidences[name])
 
     @cached_property
     def weights(self) -> FloatArray:
         """Posterior probability of each member."""
-        chances = self.probabilities
+        probabilities = self.probabilities
         out = np.empty(len(self.members))
         for name in self.log_evidences:
-            own = [i for i, member in enumerate(self.members) if member.name == name]
-            values = np.array([self.members[i].log_evidence for i in own])
-            out[own] = chances[name] * np.exp(values - logsumexp(values))
+            indices = [i for i, member in enumerate(self.members) if member.name == name]
+            values = np.array([self.members[i].log_evidence for i in indices])
+            out[indices] = probabilities[name] * np.exp(values - logsumexp(values))
         return out
 
     @cached_property
     def _used(self) -> list[tuple[float, Member, FloatArray]]:
-        """Members of noticeable weight, each with a square root R of its covariance, RᵀR."""
-        kept = np.flatnonzero(self.weights > _MIN_WEIGHT)
-        total = float(self.weights[kept].sum())
+        """Members of non-negligible weight, each with a square root R of its covariance RᵀR."""
+        probable = np.flatnonzero(self.weights > _MIN_WEIGHT)
+        total = float(self.weights[probable].sum())
         out = []
-        for i in kept:
+        for i in probable:
             member = self.members[i]
             shape = self.splines.precision(member.length) if np.isfinite(member.length) else None
             prior = self._problem.precision(member.name, member.amplitudes, shape)
@@ -181,7 +181,7 @@ class AveragedFit(Described, ABC):
         ]
 
     def _rows(self, member: Member, fields: Fields) -> list[FloatArray]:
-        """Rows that give fields at points from the parameters of a member."""
+        """Return matrices that map the parameters of a member to fields at points."""
         parts = self._problem.parts(member.name)
         out = []
         for terms in fields:
@@ -193,21 +193,21 @@ class AveragedFit(Described, ABC):
         return out
 
     def _normal(self, fields: Fields) -> Iterator[tuple[float, FloatArray, FloatArray]]:
-        """Weight, means (field, point) and covariances (field, field, point), by member.
+        """Yield weight, means (field, point) and covariances (field, field, point) of each member.
 
         Args:
-            fields: For each, the blocks that it is a sum of: their numbers, and designs (point,
-                coefficient) with the constant first.
+            fields: For each field, the blocks of which it is the sum: their indices, and design
+                matrices (point, coefficient) with the constant first.
         """
         for weight, member, root in self._used:
-            # Few splines are not zero at a point.
+            # Few splines are nonzero at a point.
             rows = [csr_array(row) for row in self._rows(member, fields)]
             means = np.array([row @ member.mode for row in rows])
             halves = np.array([row @ root.T for row in rows])
             yield weight, means, np.einsum("api,bpi->abp", halves, halves)
 
     def _drawn(self, fields: Fields, n_draws: int, seed: int) -> list[FloatArray]:
-        """Posterior draws of fields at points, each (draw, point)."""
+        """Draw fields at points from the posterior, each (draw, point)."""
         if n_draws < 1:
             msg = f"n_draws must be 1 or more, got {n_draws}"
             raise DriftbayesError(msg)
@@ -230,17 +230,17 @@ class AveragedFit(Described, ABC):
         return x
 
     def _designs(self, x: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
-        """Splines and their derivatives along each axis at points, with the constant first."""
+        """Evaluate splines and their derivatives along each axis, with the constant first."""
         ones = np.ones((len(x), 1))
         slopes = [np.hstack([0 * ones, self.splines.design(x, axis)]) for axis in range(x.shape[1])]
         return np.hstack([ones, self.splines.design(x)]), slopes
 
     def to_dataset(self) -> "xr.Dataset":
-        """Fields on a regular grid by the CF conventions, with errors."""
+        """Return fields with errors on a regular grid, following the CF conventions."""
         return to_dataset(self)
 
     def _evidence_json(self, amplitudes: dict[str, float]) -> dict[str, Any]:
-        """Evidence and smoothness; names and units of the amplitudes."""
+        """Return evidence and smoothness, given names and units of the amplitudes."""
         return {
             "warnings": list(self.warnings),
             "roughness": self.roughness,
@@ -274,7 +274,7 @@ class AveragedFit(Described, ABC):
 
 
 def fit_record(data: Displacements, problem: Problem, members: Sequence[Member]) -> dict[str, Any]:
-    """What every fit of fields tells, as arguments of its class.
+    """Return the fields common to all fits, as keyword arguments of `AveragedFit`.
 
     Args:
         data: Displacements.

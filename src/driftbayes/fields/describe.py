@@ -1,4 +1,4 @@
-"""Describe fits of fields, and give them as datasets."""
+"""Describe fits of fields, and convert them to datasets."""
 
 __all__ = ["describe_field", "describe_flight", "field_dataset", "flight_dataset"]
 
@@ -13,6 +13,7 @@ from driftbayes.data.units import readable
 from driftbayes.fields.averages import AveragedFit
 from driftbayes.fields.fit import FieldFit
 from driftbayes.fields.flight_fit import FlightFit
+from driftbayes.fields.problem import best_member
 from driftbayes.fields.transition import TransitionSteps
 from driftbayes.models import Parameter
 from driftbayes.representation import (
@@ -32,19 +33,19 @@ if TYPE_CHECKING:
 
 # Points along the longer side of a dataset, by dimension.
 _N_POINTS = {1: 200, 2: 60}
-# Fields drawn from the posterior that a file holds, so that presence can be averaged over them.
+# Number of posterior draws stored in a file, over which presence is averaged, and points per block.
 _N_DRAWS, _BLOCK = 32, 500
 
 
 @summarise.register
 def _(result: AveragedFit) -> str:
     log_k = result.log_bayes_factor_inhomogeneous
-    chance = number(1 - result.probabilities["homogeneous"], 3)
-    words = "evidence" if log_k > 0 else "no evidence"
+    probability = number(1 - result.probabilities["homogeneous"], 3)
+    verdict = "evidence" if log_k > 0 else "no evidence"
     tau = readable(result.tau, result.units[1])
     return (
-        f"{words} that dispersion varies in space at tau = {tau}: ln K = {number(log_k)}, "
-        f"probability {chance}"
+        f"{verdict} that dispersion varies in space at tau = {tau}: ln K = {number(log_k)}, "
+        f"probability {probability}"
     )
 
 
@@ -108,8 +109,7 @@ def _density(result: FieldFit) -> str:
 def _evidence_table(result: AveragedFit, names: tuple[str, ...], units: tuple[float, ...]) -> Table:
     rows = []
     for name, log_evidence in result.log_evidences.items():
-        own = [member for member in result.members if member.name == name]
-        best = max(own, key=lambda member: member.log_evidence)
+        best = best_member([member for member in result.members if member.name == name])
         log_k = result.log_bayes_factors.get(name)
         sizes = [
             number(size * unit, 3) if size else "-"
@@ -133,18 +133,18 @@ def _flow_head(result: AveragedFit) -> str:
 
 
 def _range_table(result: AveragedFit, fields: list[tuple[str, str, int]]) -> Table:
-    """Lowest, median and highest values: name, key of `at`, power of the length."""
-    found = result.at(result.places)
+    """Tabulate lowest, median and highest values; a field is a name, key of `at`, length power."""
+    fields_at_places = result.at(result.places)
     rows = []
     for name, key, power in fields:
         column = "xy".find(name[-1]) if key == "flow" else None
-        mean, sd = (found[key + suffix] for suffix in ("", "_sd"))
+        mean, sd = (fields_at_places[key + suffix] for suffix in ("", "_sd"))
         if column is not None:
             mean, sd = mean[:, column], sd[:, column]
         order = np.argsort(mean)
-        places = [order[0], order[len(order) // 2], order[-1]]
+        indices = [order[0], order[len(order) // 2], order[-1]]
         unit = _unit(result, power, 1 if key == "memory_time" else -1)
-        rows.append((name, unit, *(with_error(mean[i], sd[i]) for i in places)))
+        rows.append((name, unit, *(with_error(mean[i], sd[i]) for i in indices)))
     title = "Fields where there are steps, averaged over all models: posterior mean ± sd"
     return Table(
         ("field", "unit", "lowest", "median", "highest"), tuple(rows), "llrrr", title=title
@@ -193,8 +193,8 @@ def _drawn(
     names: list[tuple[str, str, str, str]],
     laid: Callable[[FloatArray], FloatArray],
 ) -> dict[str, Any]:
-    """Diffusivity and flow drawn from the posterior, in single precision."""
-    # The same seed draws the same fields at all points, of which few are held at once.
+    """Draw diffusivity and flow from the posterior, in single precision."""
+    # The same seed draws the same fields at all points, so points can be processed in blocks.
     parts = [result.draw(points[i : i + _BLOCK], _N_DRAWS) for i in range(0, len(points), _BLOCK)]
     drawn = {key: np.concatenate([part[key] for part in parts], axis=1) for key in parts[0]}
     out = {}
@@ -204,14 +204,14 @@ def _drawn(
             if key == "flow":
                 values = values[..., "xy".find(name[-1])]
             fields = np.array([laid(field) for field in values], dtype=np.float32)
-            about = {"units": unit} if unit else {}
-            about |= {"long_name": f"draws of the {text} from its posterior"}
-            out[f"{name}_draw"] = ("draw", "y", "x"), fields, about
+            attributes = {"units": unit} if unit else {}
+            attributes |= {"long_name": f"draws of the {text} from its posterior"}
+            out[f"{name}_draw"] = ("draw", "y", "x"), fields, attributes
     return out
 
 
 def _gridded(result: AveragedFit, names: list[tuple[str, str, str, str]], law: str) -> "xr.Dataset":
-    """Lay fields on a grid: name, key of `at`, unit and words of each."""
+    """Evaluate fields on a grid; each is a name, key of `at`, unit and long name."""
     import xarray as xr
 
     splines, (length, _) = result.splines, result.units
@@ -222,26 +222,30 @@ def _gridded(result: AveragedFit, names: list[tuple[str, str, str, str]], law: s
     edges = [np.linspace(low, high, n + 1) for low, high, n in ends]
     axes = [0.5 * (e[1:] + e[:-1]) for e in edges]
     points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
-    found = result.at(points)
+    fields = result.at(points)
     dims = ("y", "x")[2 - d :]
     steps = np.histogramdd(result.places, bins=edges, weights=result.place_counts)[0]
 
-    def laid(values: FloatArray) -> FloatArray:
+    def on_grid(values: FloatArray) -> FloatArray:
         return values.reshape(tuple(counts)).T
 
     variables: dict[str, Any] = {
         "n_steps": (dims, steps.T, {"long_name": "number of steps that begin here"})
     }
     for name, key, unit, text in names:
-        mean, sd = (found[key + suffix] for suffix in ("", "_sd"))
+        mean, sd = (fields[key + suffix] for suffix in ("", "_sd"))
         if key == "flow":
             mean, sd = mean[:, "xy".find(name[-1])], sd[:, "xy".find(name[-1])]
-        about = {"units": unit} if unit else {}
-        variables[name] = dims, laid(mean), about | {"long_name": f"posterior mean of the {text}"}
-        error = about | {"long_name": f"posterior standard deviation of the {text}"}
-        variables[f"{name}_sd"] = dims, laid(sd), error
+        attributes = {"units": unit} if unit else {}
+        variables[name] = (
+            dims,
+            on_grid(mean),
+            attributes | {"long_name": f"posterior mean of the {text}"},
+        )
+        error = attributes | {"long_name": f"posterior standard deviation of the {text}"}
+        variables[f"{name}_sd"] = dims, on_grid(sd), error
     if d == 2:
-        variables |= _drawn(result, points, names, laid)
+        variables |= _drawn(result, points, names, on_grid)
     coordinates = {
         name: (name, axis, {"axis": name.upper()} | ({"units": length} if length else {}))
         for name, axis in zip("xy", axes, strict=False)

@@ -1,9 +1,9 @@
 r"""Fields of diffusivity and flow with evidence for them.
 
 $\ln\kappa(x) = \ln\kappa_0 + f(x)$ and $u(x) = U + w(x)$. $\kappa_0$ and U have the priors of the
-homogeneous model; f and w are smooth fields (`splines`). Four hypotheses: nothing varies, κ varies,
-u varies, both do; their evidence is Laplace's (`problem`). The density of a step is the local
-Gaussian (`local`), or where κ varies too much over a step the transition density of the
+homogeneous model; f and w are smooth fields (`splines`). The four hypotheses are that neither, κ, u
+or both vary. Their evidence is by Laplace's approximation (`problem`). The density of a step is
+locally Gaussian (`local`), or, where κ varies too much over a step, the transition density of the
 Fokker–Planck equation (`transition`).
 """
 
@@ -30,14 +30,14 @@ from driftbayes.fields.prepare import (
     make_splines,
     wrapped_origin,
 )
-from driftbayes.fields.problem import Member, Progress, fit_members
+from driftbayes.fields.problem import Member, Progress, best_member, by_hypothesis, fit_members
 from driftbayes.fields.transition import TransitionSteps, check_work, choose_cells
 from driftbayes.typing import FloatArray
 
 DENSITIES = ("auto", "local", "fokker-planck")
-# |∇κ|√(τ/κ) beyond which the local Gaussian is no longer good; see `FieldFit.roughness`.
+# Largest |∇κ|√(τ/κ) at which the local Gaussian density is accurate; see `FieldFit.roughness`.
 _MAX_ROUGHNESS = 0.3
-# Steps that begin nearer to a wall, in standard deviations, are not Gaussian.
+# Steps that begin closer to a wall than this many standard deviations are not Gaussian.
 _NEAR_WALL = 4.0
 
 
@@ -48,11 +48,11 @@ class FieldFit(AveragedFit):
     Args:
         priors: Priors of the homogeneous part.
         density: Density of the steps: "local" or "fokker-planck".
-        density_error: Error of ln L at the mode, in nats, by the density of the steps. Of the local
-            Gaussian: 3/8 of the mean square of the roughness, times the number of steps. Of the
-            Fokker–Planck density, by a finer grid; ln Z is corrected by the latter.
-        refusal: Why the Fokker–Planck density was not used although the steps are long, if so.
-        n_near_walls: Steps left out since they begin near a wall.
+        density_error: Error of ln L at the mode, in nats, from the approximate density of the
+            steps. For the local Gaussian: 3/8 of the mean square roughness times the number of
+            steps. For the Fokker–Planck density: from a finer grid, by which ln Z is corrected.
+        refusal: Reason why the Fokker–Planck density was not used although the steps are long.
+        n_near_walls: Number of steps excluded because they begin near a wall.
     """
 
     priors: FieldPriors
@@ -97,17 +97,17 @@ class FieldFit(AveragedFit):
         }
 
     def _fields(self, x: FloatArray) -> Fields:
-        """Ln κ, its derivatives along each axis, and the flow."""
+        """Return ln κ, its derivatives along each axis, and the flow."""
         full, slopes = self._designs(x)
         flows = [[(1 + i, full)] for i in range(self.splines.n_dim)]
         return [[(0, full)], *([(0, slope)] for slope in slopes), *flows]
 
     @cached_property
     def roughness(self) -> float:
-        r"""$|\nabla\kappa|\sqrt{\tau/\kappa}$ where 95 % of the steps have less, at the mode.
+        r"""95 % quantile over steps of $|\nabla\kappa|\sqrt{\tau/\kappa}$ at the mode.
 
-        The change of κ over a step relative to κ. The local Gaussian loses 3/8 of its square in
-        nats per step, and at 0.3 finds κ too large by 4 to 7 %.
+        This is the relative change of κ over a step. The local Gaussian loses 3/8 of its square in
+        nats per step; at 0.3 it overestimates κ by 4 to 7 %.
         """
         problem = self._problem
         local = problem if isinstance(problem, LocalSteps) else problem.local
@@ -115,7 +115,7 @@ class FieldFit(AveragedFit):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader should know."""
+        """Warnings about accuracy and resolution."""
         out = []
         if self.density == "local" and self.roughness > _MAX_ROUGHNESS:
             advice = "--density fokker-planck or a smaller tau"
@@ -128,7 +128,7 @@ class FieldFit(AveragedFit):
         return tuple(out + self._resolution_warnings())
 
     def to_json(self) -> dict[str, Any]:
-        """Evidence and smoothness as plain numbers and text."""
+        """Return evidence and smoothness as plain numbers and text."""
         amplitudes = {"sd_log_kappa": 1.0, "sd_flow": self.priors.flow}
         return self._evidence_json(amplitudes) | {
             "density": self.density,
@@ -139,15 +139,14 @@ class FieldFit(AveragedFit):
 
 
 def _step_roughness(local: LocalSteps, member: Member, tau: float) -> FloatArray:
-    """|∇κ|√(τ/κ) where steps begin."""
+    """Return |∇κ|√(τ/κ) at the start of each step."""
     s, g = local.log_kappa(member.name, member.mode)
     size: FloatArray = np.linalg.norm(g, axis=-1) * np.sqrt(np.exp(s) * tau)
     return size
 
 
 def _roughness(local: LocalSteps, members: Sequence[Member], tau: float) -> float:
-    best = max(members, key=lambda member: member.log_evidence)
-    size = _step_roughness(local, best, tau)
+    size = _step_roughness(local, best_member(members), tau)
     order = np.argsort(size)
     reached = np.cumsum(local.data.n[order]) >= 0.95 * local.data.n.sum()
     return float(size[order][np.argmax(reached)])
@@ -170,15 +169,14 @@ def fit_field(
         data: Displacements at one sampling time, in one or two dimensions.
         priors: Priors of the homogeneous part.
         n_intervals: Knot intervals along the longer side (default: 16 in one dimension, 8 in two).
-        hypotheses: Which of "kappa", "flow" and "both"; the homogeneous one is always among them.
-        in_boxes: Whether steps are summed in small boxes, which takes less time; by default if
-            there are more than 4,000. Only the local density uses boxes.
-        density: Density of the steps: "local" (Gaussian), "fokker-planck", or "auto", which takes
+        hypotheses: Some of "kappa", "flow" and "both"; the homogeneous model is always included.
+        in_boxes: Whether steps are summed in small boxes, which is faster; by default if there are
+            more than 4,000. Only the local density uses boxes.
+        density: Density of the steps: "local" (Gaussian), "fokker-planck", or "auto", which uses
             the latter where κ changes by more than 30 % over a step.
-        walls: Where particles are reflected, (2, dim): lower ends and upper ends. The
-            Fokker–Planck density reflects there; for the local one steps that begin within four
-            standard deviations of a wall are left out.
-        progress: Called with a stage, how many are done, and of how many.
+        walls: Positions of reflecting walls, (2, dim): lower and upper. The local density excludes
+            steps that begin within four standard deviations of a wall.
+        progress: Called with the stage, the number done, and the total.
 
     Raises:
         DriftbayesError: The data do not allow a field, or the splines or cells are too many.
@@ -192,66 +190,67 @@ def fit_field(
     ends = x + data.dx
     edge = None if walls is None else check_walls(walls, x, ends)
     splines = make_splines(x, n_intervals)
-    away = np.ones(len(x), dtype=bool)
+    is_far_from_walls = np.ones(len(x), dtype=bool)
     if edge is not None:
-        near = _NEAR_WALL * np.sqrt(np.mean(data.dx**2))
-        away = np.all((x - edge[0] > near) & (edge[1] - x > near), axis=1)
+        wall_distance = _NEAR_WALL * np.sqrt(np.mean(data.dx**2))
+        is_far_from_walls = np.all(
+            (x - edge[0] > wall_distance) & (edge[1] - x > wall_distance), axis=1
+        )
     if density == "fokker-planck" and data.period is not None:
-        msg = "the Fokker–Planck density does not know periodic domains; use --density local"
+        msg = "the Fokker–Planck density does not support periodic domains; use --density local"
         raise DriftbayesError(msg)
-    if away.sum() < MIN_STEPS and density == "local":
+    if is_far_from_walls.sum() < MIN_STEPS and density == "local":
         msg = (
-            f"only {away.sum()} steps begin further than four standard deviations from the walls; "
-            "use --density fokker-planck"
+            f"only {is_far_from_walls.sum()} steps begin more than four standard deviations from "
+            "the walls; use --density fokker-planck"
         )
         raise DriftbayesError(msg)
-    kept = away if away.sum() >= MIN_STEPS else ~away
-    n_boxes = default_boxes(int(kept.sum()), data.n_dim, summed=in_boxes)
-    sums = StepSums.of(x[kept], data.dx[kept], data.tau, splines, n_boxes)
+    used = is_far_from_walls if is_far_from_walls.sum() >= MIN_STEPS else ~is_far_from_walls
+    n_boxes = default_boxes(int(used.sum()), data.n_dim, summed=in_boxes)
+    sums = StepSums.of(x[used], data.dx[used], data.tau, splines, n_boxes)
     local = LocalSteps(sums, splines, priors)
     long_steps = _LongSteps((x, ends), edge, local, names)
-    # A grid for the mean diffusivity is coarser than the one that will be needed.
-    must = density == "fokker-planck" or away.sum() < MIN_STEPS
-    if must:
+    # Check early: a grid for the mean diffusivity is coarser than the final one.
+    is_required = density == "fokker-planck" or is_far_from_walls.sum() < MIN_STEPS
+    if is_required:
         long_steps.grid(np.exp(local.start()[:1]))
     members = fit_members(local, names, progress)
     refusal = ""
     too_rough = _roughness(local, members, data.tau) > _MAX_ROUGHNESS
-    if must or (density == "auto" and too_rough and data.period is None):
+    if is_required or (density == "auto" and too_rough and data.period is None):
         try:
-            problem, found = long_steps.fit(members, progress)
+            problem, fits = long_steps.fit(members, progress)
         except DriftbayesError as error:
-            if must:
+            if is_required:
                 raise
             refusal = str(error).split(";")[0]
         else:
-            corrected, density_error = _corrected(problem, found)
+            corrected, density_error = _corrected(problem, fits)
             return FieldFit(
                 **fit_record(data, problem, corrected),
                 priors=priors,
                 density="fokker-planck",
                 density_error=density_error,
             )
-    best = max(members, key=lambda member: member.log_evidence)
-    rough = _step_roughness(local, best, data.tau)
-    record = fit_record(data, local, members) | {"n_steps": int(kept.sum())}
+    rough = _step_roughness(local, best_member(members), data.tau)
+    record = fit_record(data, local, members) | {"n_steps": int(used.sum())}
     return FieldFit(
         **record,
         priors=priors,
         density_error=float(0.375 * np.sum(sums.n * rough**2)),
         refusal=refusal,
-        n_near_walls=int((~kept).sum()),
+        n_near_walls=int((~used).sum()),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _LongSteps:
-    """The same steps by the Fokker–Planck density.
+    """Steps with the Fokker–Planck density.
 
     Args:
-        steps: Where steps begin and where they end.
-        walls: Lower and upper ends, if there are walls.
-        local: The problem by the local Gaussian density.
+        steps: Start and end positions of steps.
+        walls: Lower and upper walls, if any.
+        local: The same problem with the local Gaussian density.
         names: The hypotheses.
     """
 
@@ -261,7 +260,7 @@ class _LongSteps:
     names: Sequence[str]
 
     def grid(self, kappa: FloatArray) -> Grid:
-        """Choose cells for diffusivities where steps begin, or refuse them."""
+        """Choose a grid for the diffusivities at the starts of steps; fail if it is too large."""
         low, high = (
             (np.minimum(*self.steps).min(axis=0), np.maximum(*self.steps).max(axis=0))
             if self.walls is None
@@ -275,8 +274,8 @@ class _LongSteps:
     def fit(
         self, members: Sequence[Member], progress: Progress
     ) -> tuple[TransitionSteps, list[Member]]:
-        """Fit all hypotheses, on a grid for the diffusivities of the local fit."""
-        best = max(members, key=lambda member: member.log_evidence)
+        """Fit all hypotheses, on a grid chosen from the local fit."""
+        best = best_member(members)
         grid = self.grid(np.exp(self.local.log_kappa(best.name, best.mode)[0]))
         problem = TransitionSteps(self.steps, grid, self.local)
         return problem, fit_members(problem, self.names, progress)
@@ -286,10 +285,9 @@ def _corrected(problem: TransitionSteps, members: Sequence[Member]) -> tuple[lis
     """Correct evidences for the size of the cells, and estimate the error of ln L."""
     out: list[Member] = []
     errors = []
-    for name in dict.fromkeys(member.name for member in members):
-        own = [member for member in members if member.name == name]
-        best = max(own, key=lambda member: member.log_evidence)
-        lacking, error = problem.refinement(name, best.mode)
-        errors.append((best.log_evidence + lacking, error))
-        out += [replace(member, log_evidence=member.log_evidence + lacking) for member in own]
+    for name, group in by_hypothesis(members).items():
+        best = best_member(group)
+        correction, error = problem.refinement(name, best.mode)
+        errors.append((best.log_evidence + correction, error))
+        out += [replace(member, log_evidence=member.log_evidence + correction) for member in group]
     return out, max(errors)[1]

@@ -6,17 +6,18 @@ the mean u(x),
 $$dX = (u + \sigma w)\,dt, \qquad dw = (-w/T + \nabla\sigma)\,dt + \sqrt{2/T}\,dW .$$
 
 The quadratic terms of Thomson's drift cancel in w = (U - u)/σ. A uniform density of particles with
-w ~ N(0, I) stays as it is if u has no divergence.
+w ~ N(0, I) is stationary if u has no divergence.
 
-Over one step T and ∇σ are those where it begins, u is that half way along it. The particle moves
+Over one step T and ∇σ are those at its start, u is that at its midpoint. The particle moves
 half a step with the flow, then by random flight,
 $\int w\,dt = y = r \int_0^1 d\lambda / \sigma(x + u\tau/2 + \lambda r)$,
 $r = \Delta X - u\tau$, which is exact in one dimension, then half a step with the flow again. The
 density of a step is that of y times
 $|\partial y/\partial\Delta X| = \det(I - \tau\nabla u/2)\, g^{d-1}/\sigma(x + \Delta X - u\tau/2)$,
 $g = |y|/|r|$, where σ or u is constant, as in every hypothesis: it integrates to one. y is Gaussian
-given the steps before: a filter (`kernels.random_flight`) sums them, and one backward pass gives
-the derivatives by all fields. With constants it is the `langevin+mean` model.
+given the earlier steps: a Kalman filter (`kernels.random_flight`) computes the likelihood, and one
+backward pass its derivatives with respect to all fields. With constant fields it is the
+`langevin+mean` model.
 """
 
 __all__ = ["FLIGHT_HYPOTHESES", "FlightPriors", "FlightSteps"]
@@ -36,7 +37,7 @@ from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.kernels.random_flight import flight_gradient
 from driftbayes.typing import FloatArray, IntArray
 
-# Whether σ, whether T and whether the flow vary.
+# For each hypothesis, whether σ, T and the flow vary.
 FLIGHT_HYPOTHESES = {
     "homogeneous": (False, False, False),
     "sigma": (True, False, False),
@@ -47,7 +48,7 @@ FLIGHT_HYPOTHESES = {
 # Gauss–Legendre nodes along a step.
 _NODES, _WEIGHTS = (0.5 * values for values in np.polynomial.legendre.leggauss(3))
 _NODES = _NODES + 0.5
-# Steps that are summed together: their arrays stay in a processor's cache.
+# Number of steps per block, so that arrays fit in the processor's cache.
 _BLOCK = 4096
 
 
@@ -68,7 +69,7 @@ class FlightPriors:
 
 @dataclass(frozen=True, eq=False)
 class _Fields:
-    """Constants of ln σ, ln T and the flow, and coefficients (field, coefficient) where they vary.
+    """Constants of ln σ, ln T and the flow, and coefficients (field, coefficient) of varying ones.
 
     `steps` are the coefficients of a step if T is constant.
     """
@@ -81,7 +82,7 @@ class _Fields:
 
 @dataclass(frozen=True)
 class _Runs:
-    """Runs that begin near each other: where steps begin, the steps, and lengths of runs."""
+    """A block of neighbouring runs: start positions of steps, steps, and lengths of runs."""
 
     x: FloatArray
     dx: FloatArray
@@ -89,13 +90,13 @@ class _Runs:
 
 
 class FlightSteps(DifferencedProblem):
-    """Velocity scale, memory time and mean flow by a filter along each run.
+    """Likelihood of velocity scale, memory time and mean flow, by a Kalman filter of each run.
 
     Args:
         data: Displacements at one sampling time.
-        x: Where steps begin.
-        splines: Of the fields.
-        priors: Of the homogeneous part.
+        x: Start positions of steps.
+        splines: Splines of the fields.
+        priors: Priors of the homogeneous part.
     """
 
     def __init__(
@@ -112,10 +113,10 @@ class FlightSteps(DifferencedProblem):
         self.n_steps = len(x)
         sums = StepSums.of(x, data.dx, data.tau, splines, default_boxes(len(x), data.n_dim))
         self.places, self.place_counts = sums.x, sums.n
-        self.runs = _share_out(x, data.dx, data.row_sizes, splines)
+        self.runs = _divide_into_blocks(x, data.dx, data.row_sizes, splines)
 
     def start(self) -> FloatArray:
-        """Ln k, ln γ and the mean of the homogeneous model, by moments of steps and neighbours."""
+        """Estimate ln k, ln γ and the mean flow from moments of steps and successive steps."""
         n = self.n_steps
         mean = sum(runs.dx.sum(axis=0) for runs in self.runs) / n
         square, mixed, n_mixed = 0.0, 0.0, 0
@@ -139,7 +140,7 @@ class FlightSteps(DifferencedProblem):
         return np.r_[np.log(k), np.log(x / self.tau), mean / self.tau]
 
     def rough_hessian(self, name: str, theta: FloatArray) -> FloatArray:
-        """Minus the Hessian.
+        """Return the negative Hessian.
 
         Args:
             name: The hypothesis.
@@ -148,7 +149,7 @@ class FlightSteps(DifferencedProblem):
         return self.differences(name, theta)
 
     def _fields(self, name: str, theta: FloatArray) -> _Fields:
-        """Ln σ, ln T and the flow from ln k, ln γ and the flow."""
+        """Convert ln k, ln γ and the flow to ln σ, ln T and the flow."""
         parts = self.parts(name)
         k, gamma, *flow = theta[[part.start for part in parts]]
         varying = [i for i, part in enumerate(parts) if part.stop - part.start > 1]
@@ -158,12 +159,12 @@ class FlightSteps(DifferencedProblem):
         constants = np.array([0.5 * (k + gamma), -gamma, *flow])
         return _Fields(constants, coefficients, varying, steps)
 
-    def _where(self, fields: _Fields, runs: _Runs) -> FloatArray:
-        """Where the fields that vary are taken: half way along steps if it is the flow."""
+    def _evaluation_points(self, fields: _Fields, runs: _Runs) -> FloatArray:
+        """Return the points at which varying fields are evaluated: midpoints for the flow."""
         return runs.x + 0.5 * runs.dx if 2 in fields.varying else runs.x
 
     def _at(self, fields: _Fields, x: FloatArray) -> FloatArray:
-        """All fields at points with their slopes, (point, field, 1 + dim)."""
+        """Evaluate all fields with their derivatives, (point, field, 1 + dim)."""
         out = np.zeros((len(x), len(self.blocks), 1 + self.n_dim))
         if fields.varying:
             out[:, fields.varying] = self.splines.values(x, fields.coefficients)
@@ -171,7 +172,7 @@ class FlightSteps(DifferencedProblem):
         return out
 
     def _log_sigma(self, fields: _Fields, x: FloatArray) -> FloatArray:
-        """Ln σ at points with its slopes, (point, 1 + dim)."""
+        """Evaluate ln σ with its derivatives, (point, 1 + dim)."""
         if 0 in fields.varying:
             out = self.splines.values(x, fields.coefficients[:1])[:, 0]
         else:
@@ -180,19 +181,19 @@ class FlightSteps(DifferencedProblem):
         return out
 
     def value(self, name: str, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Ln of the likelihood and its gradient.
+        """Return ln L and its gradient.
 
         Args:
             name: The hypothesis.
             theta: Its parameters.
         """
         fields = self._fields(name, theta)
-        found = run_in_threads(self._sums, [(runs, fields) for runs in self.runs])
-        total = float(sum(value for value, _ in found))
-        return total, self._gradient(name, sum(slopes for _, slopes in found))
+        sums = run_in_threads(self._sums, [(runs, fields) for runs in self.runs])
+        total = float(sum(value for value, _ in sums))
+        return total, self._gradient(name, sum(slopes for _, slopes in sums))
 
     def _gradient(self, name: str, slopes: FloatArray) -> FloatArray:
-        """Derivatives by the parameters from those by constants and coefficients."""
+        """Convert derivatives by constants and coefficients to derivatives by the parameters."""
         parts = self.parts(name)
         out = np.zeros(parts[-1].stop)
         for part, row in zip(parts, slopes, strict=True):
@@ -203,11 +204,16 @@ class FlightSteps(DifferencedProblem):
         return out
 
     def _sums(self, runs: _Runs, fields: _Fields) -> tuple[float, FloatArray]:
-        """Ln L of some runs, and its derivatives (field, 1 + coefficient), the constant first."""
+        """Return ln L of a block, and its derivatives (field, 1 + coefficient), constant first."""
         d, tau, x = self.n_dim, self.tau, runs.x
-        where = self._where(fields, runs)
-        here = self._at(fields, where)
-        s, slopes, log_time, u = here[:, 0, 0], here[:, 0, 1:], here[:, 1, 0], here[:, 2:, 0]
+        where = self._evaluation_points(fields, runs)
+        fields_at_steps = self._at(fields, where)
+        s, slopes, log_time, u = (
+            fields_at_steps[:, 0, 0],
+            fields_at_steps[:, 0, 1:],
+            fields_at_steps[:, 1, 0],
+            fields_at_steps[:, 2:, 0],
+        )
         r = runs.dx - tau * u
         points = [x + 0.5 * tau * u + node * r for node in _NODES] + [x + runs.dx - 0.5 * tau * u]
         along = [self._log_sigma(fields, point) for point in points]
@@ -226,14 +232,14 @@ class FlightSteps(DifferencedProblem):
         by_last = np.sum(by_shift * force, axis=1)
         by_x = np.sum(by_coefficient * derivatives[:, :5], axis=1) + by_last * derivatives[:, 5]
         by_points = [-part * by_g for part in parts] + [np.full(len(x), -1.0)]
-        by_here = np.zeros_like(here)
+        by_here = np.zeros_like(fields_at_steps)
         by_here[:, 0, 0] = np.sum(by_force * force, axis=1)
         by_here[:, 0, 1:] = by_force * np.exp(s)[:, None]
         # x = τ/T.
         by_here[:, 1, 0] = -by_x * tau * np.exp(-log_time)
         by_here[:, 2:, 0] = -tau * by_y * g[:, None]
         if 2 in fields.varying:
-            log_det, by_here[:, 2:, 1:] = _log_determinant(here[:, 2:, 1:], tau)
+            log_det, by_here[:, 2:, 1:] = _log_determinant(fields_at_steps[:, 2:, 1:], tau)
             total += float(np.sum(log_det))
         for node, by, field in zip((*_NODES, 1.0), by_points, along, strict=True):
             by_here[:, 2:, 0] += (tau * (0.5 - node) * by)[:, None] * field[:, 1:]
@@ -248,7 +254,7 @@ class FlightSteps(DifferencedProblem):
         return total, out
 
     def _coefficients(self, fields: _Fields, log_time: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coefficients of all steps, and their derivatives by x = τ/T."""
+        """Return the coefficients of all steps, and their derivatives by x = τ/T."""
         if fields.steps is None:
             return step_coefficients(self.tau, self.tau * np.exp(-log_time))
         first, second = fields.steps
@@ -256,9 +262,9 @@ class FlightSteps(DifferencedProblem):
         return np.broadcast_to(first, shape), np.broadcast_to(second, shape)
 
     def differences(self, name: str, theta: FloatArray) -> FloatArray:
-        """Minus the Hessian, by differences of the gradient.
+        """Return the negative Hessian by finite differences of the gradient.
 
-        A coefficient changes only runs that come near: the others are left out.
+        A coefficient affects only the runs near its spline; other runs are skipped.
 
         Args:
             name: The hypothesis.
@@ -266,8 +272,9 @@ class FlightSteps(DifferencedProblem):
         """
         fields = self._fields(name, theta)
         base = run_in_threads(self._sums, [(runs, fields) for runs in self.runs])
-        near = np.array(
-            run_in_threads(self._touched, [(runs, fields) for runs in self.runs]), dtype=bool
+        is_near = np.array(
+            run_in_threads(self._affecting_coefficients, [(runs, fields) for runs in self.runs]),
+            dtype=bool,
         )
         starts = {part.start for part in self.parts(name)}
         numbers = np.concatenate([np.arange(p.stop - p.start) for p in self.parts(name)]) - 1
@@ -275,19 +282,19 @@ class FlightSteps(DifferencedProblem):
         def row(i: int, size: float) -> FloatArray:
             moved = theta.copy()
             moved[i] += size
-            others = self._fields(name, moved)
+            perturbed = self._fields(name, moved)
             total = np.zeros((2 + self.n_dim, 1 + self.splines.size))
             for b, runs in enumerate(self.runs):
-                if i in starts or near[b, numbers[i]]:
-                    total += base[b][1] - self._sums(runs, others)[1]
+                if i in starts or is_near[b, numbers[i]]:
+                    total += base[b][1] - self._sums(runs, perturbed)[1]
             return self._gradient(name, total) / size
 
-        found = np.array(run_in_threads(row, self.difference_steps(name)))
-        return 0.5 * (found + found.T)
+        rows = np.array(run_in_threads(row, self.difference_steps(name)))
+        return 0.5 * (rows + rows.T)
 
-    def _touched(self, runs: _Runs, fields: _Fields) -> NDArray[np.bool_]:
-        """Which coefficients matter for runs."""
-        where = self._where(fields, runs)
+    def _affecting_coefficients(self, runs: _Runs, fields: _Fields) -> NDArray[np.bool_]:
+        """Return which coefficients affect a block of runs."""
+        where = self._evaluation_points(fields, runs)
         u = self._at(fields, where)[:, 2:, 0]
         r = runs.dx - self.tau * u
         starts = runs.x + 0.5 * self.tau * u
@@ -297,7 +304,7 @@ class FlightSteps(DifferencedProblem):
         return out
 
     def roughness(self, name: str, theta: FloatArray) -> FloatArray:
-        """Relative change of σ, T or, in units of σ, the flow over each step: the largest.
+        """Return the largest relative change over each step of σ, T or flow/σ.
 
         Args:
             name: The hypothesis.
@@ -306,17 +313,17 @@ class FlightSteps(DifferencedProblem):
         fields = self._fields(name, theta)
         out = []
         for runs in self.runs:
-            here = self._at(fields, self._where(fields, runs))
-            sigma = np.exp(here[:, 0, 0])
-            path = self.tau * np.hypot(sigma, np.linalg.norm(here[:, 2:, 0], axis=1))
-            slopes = np.linalg.norm(here[:, :2, 1:], axis=2).max(axis=1)
-            shear = np.linalg.norm(here[:, 2:, 1:], axis=(1, 2))
+            fields_at_steps = self._at(fields, self._evaluation_points(fields, runs))
+            sigma = np.exp(fields_at_steps[:, 0, 0])
+            path = self.tau * np.hypot(sigma, np.linalg.norm(fields_at_steps[:, 2:, 0], axis=1))
+            slopes = np.linalg.norm(fields_at_steps[:, :2, 1:], axis=2).max(axis=1)
+            shear = np.linalg.norm(fields_at_steps[:, 2:, 1:], axis=(1, 2))
             out.append(path * np.maximum(slopes, shear / sigma))
         return np.concatenate(out)
 
 
 def _log_determinant(shear: FloatArray, tau: float) -> tuple[FloatArray, FloatArray]:
-    """Ln det(I - τ∇u/2) at each step, and its derivatives by ∇u (step, component, axis)."""
+    """Return ln det(I - τ∇u/2) at each step, and its derivatives by ∇u (step, component, axis)."""
     d = shear.shape[1]
     matrix = np.eye(d) - 0.5 * tau * shear
     if d == 1:
@@ -325,20 +332,22 @@ def _log_determinant(shear: FloatArray, tau: float) -> tuple[FloatArray, FloatAr
         det = matrix[:, 0, 0] * matrix[:, 1, 1] - matrix[:, 0, 1] * matrix[:, 1, 0]
         cofactors = matrix[:, ::-1, ::-1] * np.array([[1, -1], [-1, 1]])
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Steps that would turn the flow inside out are impossible: a search goes no further.
+        # A negative determinant would invert the flow map: such parameters are excluded.
         log_det = np.where(det > 0, np.log(np.maximum(det, 0.0)), -np.inf)
         return log_det, -0.5 * tau * cofactors / det[:, None, None]
 
 
-def _share_out(x: FloatArray, dx: FloatArray, sizes: IntArray, splines: Splines) -> list[_Runs]:
-    """Share out runs in blocks of some thousand steps, those near each other together."""
+def _divide_into_blocks(
+    x: FloatArray, dx: FloatArray, sizes: IntArray, splines: Splines
+) -> list[_Runs]:
+    """Divide runs into blocks of some thousand steps, neighbouring runs together."""
     first = np.r_[0, np.cumsum(sizes)]
     middle = x[(first[:-1] + first[1:] - 1) // 2]
     cell = np.floor((middle - splines.low) / splines.spacing).astype(np.int64)
     order = np.lexsort(cell.T[::-1])
     block = (np.cumsum(sizes[order]) - 1) // _BLOCK
     out = []
-    for own in np.split(order, np.flatnonzero(np.diff(block)) + 1):
-        steps = np.concatenate([np.arange(first[i], first[i + 1]) for i in own])
-        out.append(_Runs(x[steps], dx[steps], sizes[own]))
+    for runs_of_block in np.split(order, np.flatnonzero(np.diff(block)) + 1):
+        steps = np.concatenate([np.arange(first[i], first[i + 1]) for i in runs_of_block])
+        out.append(_Runs(x[steps], dx[steps], sizes[runs_of_block]))
     return out

@@ -8,16 +8,16 @@ import numpy as np
 
 from driftbayes.typing import FloatArray
 
-# Below this x = τ/T formulas that cancel are summed as series, of so many terms.
+# Below this x = τ/T, formulas with cancellation are replaced by series of this many terms.
 _SMALL, _N_TERMS = 0.7, 24
 _RANGE = range(1, _N_TERMS)
 
 
 def step_coefficients(tau: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Coefficients of a step at x = τ/T, (step, 6), and their derivatives by x.
+    """Compute the coefficients of a step at x = τ/T, (step, 6), and their derivatives by x.
 
-    a, c, variance of the noise of the velocity, its covariance with that of the integral, variance
-    of the latter, and the factor by which a force shifts the integral.
+    The coefficients are a, c, the noise variance of the velocity, its covariance with the noise of
+    the integral, the noise variance of the integral, and the shift of the integral per unit force.
 
     Args:
         tau: Sampling time.
@@ -37,7 +37,7 @@ def step_coefficients(tau: float, x: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def _ratio(x: FloatArray, series: list[float], power: int) -> tuple[FloatArray, FloatArray]:
-    """f(x)/x^power and its derivative; f = 1 - e^-x, x - 1 + e^-x, or 2x - 3 + 4e^-x - e^-2x."""
+    """Return f(x)/x^power and derivative; f = 1-e^-x, x-1+e^-x or 2x-3+4e^-x-e^-2x."""
     small = np.minimum(x, _SMALL)
     terms = np.polynomial.Polynomial(series[power:])
     value, slope = terms(small), terms.deriv()(small)

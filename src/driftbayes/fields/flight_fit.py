@@ -20,12 +20,12 @@ from driftbayes.fields.prepare import (
     make_splines,
     wrapped_origin,
 )
-from driftbayes.fields.problem import Progress, fit_members, n_evaluations
+from driftbayes.fields.problem import Progress, best_member, fit_members, n_evaluations
 from driftbayes.typing import FloatArray
 
-# Relative change of a field over a step beyond which the filter is no longer good.
+# Largest relative change of a field over a step at which the filter is accurate.
 _MAX_ROUGHNESS = 0.3
-# Steps times evaluations of a whole fit, by dimension; some twenty minutes on one core.
+# Largest number of steps times evaluations of a fit, by dimension: about 20 min on one core.
 _MAX_WORK = {1: 1.2e9, 2: 6e8}
 _NAMES = ("sigma", "memory_time", "k")
 
@@ -59,13 +59,13 @@ class FlightFit(AveragedFit):
         return out
 
     def draw(self, x: ArrayLike, n_draws: int = 100, *, seed: int = 0) -> dict[str, FloatArray]:
-        found = self._drawn(self._fields(self._checked(x)), n_draws, seed)
+        draws = self._drawn(self._fields(self._checked(x)), n_draws, seed)
         n = len(_NAMES)
-        out = {name: np.exp(values) for name, values in zip(_NAMES, found[:n], strict=True)}
-        return out | {"flow": np.stack(found[n:], axis=-1)}
+        out = {name: np.exp(values) for name, values in zip(_NAMES, draws[:n], strict=True)}
+        return out | {"flow": np.stack(draws[n:], axis=-1)}
 
     def _fields(self, x: FloatArray) -> Fields:
-        """Ln σ, ln T, ln k and the flow from ln k_0, ln γ_0 and the variations of ln σ and ln T."""
+        """Return ln σ, ln T, ln k and flow from ln k_0, ln γ_0 and variations of ln σ and ln T."""
         full, _ = self._designs(x)
         inner = full.copy()
         inner[:, 0] = 0.0
@@ -77,16 +77,13 @@ class FlightFit(AveragedFit):
 
     @cached_property
     def roughness(self) -> float:
-        """Relative change of σ or T, or of the flow in units of σ, over a step.
-
-        95 % of the steps have less, at the mode.
-        """
-        best = max(self.members, key=lambda member: member.log_evidence)
+        """95 % quantile over steps of the relative change of σ, T or flow/σ, at the mode."""
+        best = best_member(self.members)
         return float(np.quantile(self._problem.roughness(best.name, best.mode), 0.95))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader should know."""
+        """Warnings about accuracy and resolution."""
         out = []
         if self.roughness > _MAX_ROUGHNESS:
             out.append(
@@ -96,7 +93,7 @@ class FlightFit(AveragedFit):
         return tuple(out + self._resolution_warnings())
 
     def to_json(self) -> dict[str, Any]:
-        """Evidence and smoothness as plain numbers and text."""
+        """Return evidence and smoothness as plain numbers and text."""
         amplitudes = {
             "sd_log_sigma": 1.0,
             "sd_log_memory_time": 1.0,
@@ -123,9 +120,9 @@ def fit_flight(
         data: Displacements at one sampling time, in one or two dimensions.
         priors: Priors of the homogeneous part.
         n_intervals: Knot intervals along the longer side (default: 16 in one dimension, 8 in two).
-        hypotheses: Which of "sigma", "time", "both" (of these) and "flow"; the homogeneous one is
-            always among them.
-        progress: Called with a stage, how many are done, and of how many.
+        hypotheses: Some of "sigma", "time", "both" (sigma and time) and "flow"; the homogeneous
+            model is always included.
+        progress: Called with the stage, the number done, and the total.
 
     Raises:
         DriftbayesError: The data do not allow a field, or the splines are too many.
@@ -154,13 +151,13 @@ def fit_flight(
 
 
 def _check_work(problem: FlightSteps, names: Sequence[str]) -> None:
-    """Refuse what would take too long."""
-    each = sum(n_evaluations(problem, name) for name in names)
-    limit = int(_MAX_WORK[problem.n_dim] / each)
+    """Raise an error if the fit would take too long."""
+    n_per_step = sum(n_evaluations(problem, name) for name in names)
+    limit = int(_MAX_WORK[problem.n_dim] / n_per_step)
     if problem.n_steps > limit:
         msg = (
             f"random flight with {problem.n_steps:,} steps and the hypotheses {', '.join(names)} "
-            f"would take more than some twenty minutes of one core, at most {limit:,} steps; use "
+            f"would take more than 20 min on one core; use at most {limit:,} steps, "
             "fewer --hypotheses or --intervals, a longer tau, or part of the trajectories"
         )
         raise DriftbayesError(msg)

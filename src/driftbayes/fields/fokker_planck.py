@@ -43,9 +43,9 @@ Field: TypeAlias = float | FloatArray | Callable[..., ArrayLike]
 
 # A dense matrix of more cells would take more than 128 MiB.
 _MAX_DENSE = 4096
-# More multiplications by the sparse matrix than this take long: then squares of a dense one.
+# Above this number of sparse products, a dense matrix is squared repeatedly instead.
 _MAX_TERMS = 20_000
-# Terms of the series that are left out at each end sum to less than about this.
+# Approximate sum of the terms omitted at each end of the series.
 _TAIL = 1e-18
 
 
@@ -55,18 +55,18 @@ class Grid:
 
     Args:
         edges: Increasing edges of the cells along each axis; spacings may vary.
-        periodic: Whether each axis closes on itself; walls reflect otherwise.
+        periodic: Whether each axis is periodic; otherwise walls reflect.
     """
 
     edges: tuple[FloatArray, ...]
     periodic: tuple[bool, ...]
 
     def __post_init__(self) -> None:
-        """Refuse edges that make no cells."""
+        """Check that the edges define cells."""
         if len(self.edges) not in (1, 2) or len(self.periodic) != len(self.edges):
             msg = (
                 f"a grid has one or two axes, each periodic or not; got {len(self.edges)} axes and "
-                f"{len(self.periodic)} answers"
+                f"{len(self.periodic)} values of periodic"
             )
             raise DriftbayesError(msg)
         for edges in self.edges:
@@ -89,7 +89,7 @@ class Grid:
             low: Lower end of each axis; a number for one axis.
             high: Upper end of each axis.
             n_cells: Cells along each axis, or one number for all.
-            periodic: Whether axes are periodic, or one answer for all.
+            periodic: Whether each axis is periodic, or one value for all.
 
         Example:
             >>> Grid.regular([0, 0], [2, 1], [4, 2]).shape
@@ -127,11 +127,10 @@ class Grid:
         return tuple(np.meshgrid(*self.centres, indexing="ij"))
 
     def faces(self, axis: int) -> tuple[FloatArray, ...]:
-        """Coordinates of the faces across an axis that have cells on both sides.
+        """Return the coordinates of the interior faces normal to an axis.
 
         Args:
-            axis: The axis along which neighbours meet. On a periodic one the last face is that
-                between the last cell and the first.
+            axis: The axis. If it is periodic, the last face is between the last and first cell.
         """
         along = self.edges[axis][1:] if self.periodic[axis] else self.edges[axis][1:-1]
         axes = [along if i == axis else centres for i, centres in enumerate(self.centres)]
@@ -145,8 +144,8 @@ class FokkerPlanck:
         grid: The cells.
         kappa: Diffusivity, positive: a number, values at the cells (a face has their mean), or a
             function of the coordinates, which is evaluated at the faces.
-        velocity: Flow along each axis, in the same forms; None for none. Nothing flows through
-            walls.
+        velocity: Flow along each axis, in the same forms; None for no flow. The flow through walls
+            is zero.
         stream: Stream function ψ(x, y) of a flow free of divergence, u = -∂ψ/∂y, v = ∂ψ/∂x, in
             place of the velocity; evaluated at the corners of the cells, so that the flow out of
             each cell is zero to rounding. It must be constant along walls.
@@ -182,10 +181,10 @@ class FokkerPlanck:
         entries: list[tuple[IntArray, IntArray, FloatArray]] = []
         for axis in range(grid.n_dim):
             last = None if grid.periodic[axis] else -1
-            here = np.moveaxis(number, axis, 0)[:last]
-            there = np.roll(np.moveaxis(number, axis, 0), -1, axis=0)[:last]
-            here, there = np.moveaxis(here, 0, axis).ravel(), np.moveaxis(there, 0, axis).ravel()
-            distance, area = (each.ravel() for each in self._geometry(axis))
+            lower = np.moveaxis(number, axis, 0)[:last]
+            upper = np.roll(np.moveaxis(number, axis, 0), -1, axis=0)[:last]
+            lower, upper = np.moveaxis(lower, 0, axis).ravel(), np.moveaxis(upper, 0, axis).ravel()
+            distance, area = (values.ravel() for values in self._geometry(axis))
             k = self._at_faces(kappa, axis, "kappa").ravel()
             if not (np.isfinite(k).all() and (k > 0).all()):
                 msg = f"kappa must be positive at all faces, got {float(np.nanmin(k)):g}"
@@ -198,20 +197,20 @@ class FokkerPlanck:
                 u = np.zeros(len(k))
             forward, backward = fluxes(u, k, distance)
             volume = grid.volumes.ravel()
-            entries.append((here, there, forward * area / volume[here]))
-            entries.append((there, here, backward * area / volume[there]))
+            entries.append((lower, upper, forward * area / volume[lower]))
+            entries.append((upper, lower, backward * area / volume[upper]))
         start, end, rate = (np.concatenate(column) for column in zip(*entries, strict=True))
         leaving = np.bincount(start, rate, minlength=number.size)
         self.fastest = float(leaving.max())
         n = number.size
-        every = np.arange(n)
-        # dP/dt = A P: probability moves from the cell of a column to that of a row.
+        cells = np.arange(n)
+        # dP/dt = A P: probability moves from the column's cell to the row's cell.
         self.matrix = csr_array(
-            (np.r_[rate, -leaving], (np.r_[end, every], np.r_[start, every])), shape=(n, n)
+            (np.r_[rate, -leaving], (np.r_[end, cells], np.r_[start, cells])), shape=(n, n)
         )
 
     def _geometry(self, axis: int) -> tuple[FloatArray, FloatArray]:
-        """Distance between the cells on both sides of each face, and its area."""
+        """Return the distance between the cells on both sides of each face, and its area."""
         grid = self.grid
         widths = np.diff(grid.edges[axis])
         distance = 0.5 * (widths + np.roll(widths, -1))
@@ -242,12 +241,12 @@ class FokkerPlanck:
         return mean[:-1] if axis == 0 else mean[:, :-1]
 
     def _stream_velocity(self, stream: Callable[..., ArrayLike], axis: int) -> FloatArray:
-        """Mean velocity through each face: the difference of ψ between its corners."""
+        """Return the mean velocity through each face: the difference of ψ between its corners."""
         x, y = self.grid.edges
         psi = np.asarray(stream(*np.meshgrid(x, y, indexing="ij")), dtype=np.float64)
         for i, turns in enumerate(self.grid.periodic):
             if turns:
-                # One value on both sides of the seam; a mean flow makes ψ jump there.
+                # ψ has one value across the periodic boundary; a mean flow would make it jump.
                 size = float(np.abs(np.take(psi, -1, i) - np.take(psi, 0, i)).max())
                 if size > 1e-9 * max(float(np.abs(psi).max()), 1e-300):
                     msg = "the stream function must be periodic on a periodic axis; add a mean "
@@ -263,9 +262,10 @@ class FokkerPlanck:
         return v[:, 1:] if self.grid.periodic[1] else v[:, 1:-1]
 
     def at(self, position: ArrayLike) -> FloatArray:
-        """Probabilities of the cells for a particle at a known position.
+        """Return the cell probabilities of a particle at a known position.
 
-        It is shared out between the centres around the position, so that its mean is exact.
+        The probability is interpolated between the surrounding cell centres, so that its mean is
+        exact.
 
         Args:
             position: One number per axis.
@@ -295,11 +295,12 @@ class FokkerPlanck:
         return shares[0] if len(shares) == 1 else np.multiply.outer(*shares)
 
     def evolve(self, probability: ArrayLike, time: float) -> FloatArray:
-        """Probabilities of the cells after a time.
+        """Evolve cell probabilities over a time.
 
         Args:
-            probability: Of each cell, none negative, of the shape of the grid. Its sum is kept.
-            time: How long, zero or more.
+            probability: Non-negative probability of each cell, of the shape of the grid. Its sum
+                is conserved.
+            time: Duration, not negative.
 
         Raises:
             DriftbayesError: A probability or the time is negative, or the grid is too fine for so
@@ -318,15 +319,15 @@ class FokkerPlanck:
             out = self._series(p, time)
         else:
             out = self.transition(time) @ p
-        # Rounding adds up over thousands of products; the sum is known.
+        # Restore the known sum: rounding accumulates over thousands of products.
         total = out.sum()
         return (out * (start.sum() / total) if total > 0 else out).reshape(start.shape)
 
     def transition(self, time: float) -> FloatArray:
-        """Matrix (to, from) of probabilities between cells, of at most 4,096 cells.
+        """Return the matrix (to, from) of transition probabilities, for at most 4,096 cells.
 
         Args:
-            time: How long, zero or more.
+            time: Duration, not negative.
         """
         _check_time(time)
         n = self.matrix.shape[0]
@@ -339,7 +340,7 @@ class FokkerPlanck:
         n_squares = max(0, int(np.ceil(np.log2(max(self.fastest * time, 1.0)))) - 3)
         out = self._series(np.eye(n), time / 2**n_squares)
         for _ in range(n_squares):
-            # Columns are probabilities: what rounding took from them is given back.
+            # Columns are probabilities: renormalise them after rounding.
             out = out @ out
             out /= out.sum(axis=0)
         return out
@@ -370,10 +371,10 @@ class FokkerPlanck:
         return out
 
     def density(self, probability: FloatArray) -> FloatArray:
-        """Probability per volume of each cell.
+        """Return the probability density of each cell.
 
         Args:
-            probability: Of each cell.
+            probability: Probability of each cell.
         """
         return probability / self.grid.volumes
 
@@ -385,12 +386,12 @@ def _check_time(time: float) -> None:
 
 
 def fluxes(u: FloatArray, kappa: FloatArray, distance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Fluxes of a unit density through faces, forwards and backwards.
+    """Return the fluxes of a unit density through faces, forwards and backwards.
 
     Args:
         u: Velocity through each face.
-        kappa: Diffusivity there.
-        distance: Between the centres on both sides.
+        kappa: Diffusivity at each face.
+        distance: Distance between the centres on both sides.
     """
     # B(-z) = B(z) + z, so that a uniform density flows with u exactly.
     against = kappa / distance * _bernoulli(np.abs(u) * distance / kappa)
@@ -400,7 +401,7 @@ def fluxes(u: FloatArray, kappa: FloatArray, distance: FloatArray) -> tuple[Floa
 def flux_slopes(
     u: FloatArray, kappa: FloatArray, distance: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Derivatives of the part that both fluxes share, by the diffusivity and by the velocity.
+    """Return the derivatives of the common part of both fluxes by diffusivity and velocity.
 
     Args:
         u: Velocity through each face.
@@ -415,6 +416,6 @@ def flux_slopes(
 
 
 def _bernoulli(z: FloatArray) -> FloatArray:
-    """B(z) = z/(exp(z) - 1) of non-negative z."""
+    """Compute B(z) = z/(exp(z) - 1) for non-negative z."""
     with np.errstate(over="ignore"):
         return np.where(z > 1e-8, z / np.expm1(np.maximum(z, 1e-8)), 1 - 0.5 * z)

@@ -8,8 +8,8 @@ with all fields at the beginning X of the step. With $r = \Delta X - u\tau$,
 $$\ln p = -\tfrac{d}{2}(\ln 4\pi\tau + s) - \frac{|r|^2 e^{-s}}{4\tau} + \tfrac12 r\cdot g
   - \tfrac14 \tau e^{s} |g|^2 .$$
 
-It depends on steps that begin at one place through their number, sum and sum of squares. Steps in
-one small box are taken to begin at their mean position. The approximation loses
+It depends on steps from one position through their number, sum and sum of squares. Steps that begin
+in one small box are treated as beginning at their mean position. The approximation loses
 $3\varepsilon^2/8$ nats per step against the exact density, $\varepsilon =
 |\nabla\kappa|\sqrt{\tau/\kappa}$ (tested with $\kappa \propto x^\xi$).
 """
@@ -24,10 +24,10 @@ from driftbayes.fields.problem import Block, Problem
 from driftbayes.fields.splines import Splines
 from driftbayes.typing import FloatArray
 
-# More steps than this are summed in boxes, so many per interval and axis: ln K changes by less than
-# a hundredth.
+# More steps than this are summed in boxes, with this many per interval and axis: ln K changes by
+# less than 0.01.
 _MAX_SINGLE, _N_BOXES = 4000, {1: 64, 2: 10}
-# Whether κ and whether the flow vary.
+# For each hypothesis, whether κ and the flow vary.
 HYPOTHESES = {
     "homogeneous": (False, False),
     "kappa": (True, False),
@@ -49,7 +49,7 @@ class FieldPriors:
     flow: float
 
     def blocks(self, n_dim: int) -> tuple[Block, ...]:
-        """Fields ln κ and the components of the flow.
+        """Return the blocks of ln κ and of each component of the flow.
 
         Args:
             n_dim: Number of components.
@@ -60,10 +60,10 @@ class FieldPriors:
 
 @dataclass(frozen=True, eq=False)
 class StepSums:
-    """Sums of the steps that begin in each of many small boxes.
+    """Sums of the steps that begin in each small box.
 
     Args:
-        x: Mean position of their beginnings, (box, dim).
+        x: Mean start position of the steps, (box, dim).
         n: Number of steps.
         first: Sum of the steps, (box, dim).
         second: Sum of their squares.
@@ -83,17 +83,17 @@ class StepSums:
         """Sum steps in boxes.
 
         Args:
-            x: Where the steps begin, (step, dim).
+            x: Start positions of the steps, (step, dim).
             dx: The steps.
             tau: Sampling time.
-            splines: The splines, whose knots are divided.
-            n_boxes: Boxes per knot interval and axis; None keeps each step by itself.
+            splines: The splines, whose knot intervals are divided into boxes.
+            n_boxes: Boxes per knot interval and axis; None keeps each step separate.
         """
         if n_boxes is None:
             return cls(x, np.ones(len(x)), dx, np.sum(dx**2, axis=1), tau)
         counts = np.array(splines.n_intervals) * n_boxes
-        place = (x - splines.low) / (splines.high - splines.low) * counts
-        index = np.clip(place.astype(np.int64), 0, counts - 1)
+        scaled = (x - splines.low) / (splines.high - splines.low) * counts
+        index = np.clip(scaled.astype(np.int64), 0, counts - 1)
         flat = np.ravel_multi_index(tuple(index.T), tuple(counts))
         _, box = np.unique(flat, return_inverse=True)
         n = np.bincount(box).astype(np.float64)
@@ -106,7 +106,7 @@ class StepSums:
 
 
 def default_boxes(n_steps: int, n_dim: int, *, summed: bool | None = None) -> int | None:
-    """Boxes per knot interval and axis in which steps are summed; None for none.
+    """Return the number of boxes per knot interval and axis; None if steps are not summed.
 
     Args:
         n_steps: Number of steps.
@@ -119,12 +119,12 @@ def default_boxes(n_steps: int, n_dim: int, *, summed: bool | None = None) -> in
 def log_likelihood(
     data: StepSums, s: FloatArray, g: FloatArray, u: FloatArray
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Ln p of all steps, with derivatives by (s, g, u) in each box.
+    """Return ln p of all steps, with derivatives by (s, g, u) in each box.
 
     Args:
         data: Sums of steps.
         s: ln κ in each box.
-        g: Its gradient, (box, dim).
+        g: Gradient of ln κ, (box, dim).
         u: The flow, (box, dim).
 
     Returns:
@@ -157,12 +157,12 @@ def log_likelihood(
 
 
 class LocalSteps(Problem):
-    """Diffusivity and flow by the local Gaussian density of steps.
+    """Likelihood of diffusivity and flow with the local Gaussian density of steps.
 
     Args:
         data: Sums of steps.
-        splines: Of the fields.
-        priors: Of the homogeneous part.
+        splines: Splines of the fields.
+        priors: Priors of the homogeneous part.
     """
 
     def __init__(self, data: StepSums, splines: Splines, priors: FieldPriors) -> None:
@@ -170,24 +170,24 @@ class LocalSteps(Problem):
         self.data, self.places, self.place_counts = data, data.x, data.n
 
     def start(self) -> FloatArray:
-        """Constants of the homogeneous model, by moments."""
+        """Estimate the constants of the homogeneous model by moments."""
         data = self.data
         n = data.n.sum()
         kappa = data.second.sum() / (2 * self.n_dim * data.tau * n)
         return np.r_[np.log(kappa), data.first.sum(axis=0) / (n * data.tau)]
 
     def log_kappa(self, name: str, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Ln κ and its gradient where steps begin.
+        """Return ln κ and its gradient at the starts of steps.
 
         Args:
             name: The hypothesis.
             theta: Its parameters.
         """
-        found = self._found(name, theta)[:, 0]
-        return found[:, 0], found[:, 1:]
+        fields = self._fields_at_steps(name, theta)[:, 0]
+        return fields[:, 0], fields[:, 1:]
 
-    def _found(self, name: str, theta: FloatArray) -> FloatArray:
-        """Ln κ and the flow where steps begin with their slopes, (box, 1 + dim, 1 + dim)."""
+    def _fields_at_steps(self, name: str, theta: FloatArray) -> FloatArray:
+        """Return ln κ and flow with derivatives at the starts of steps, (box, 1+dim, 1+dim)."""
         parts = self.parts(name)
         coefficients = np.zeros((len(parts), self.splines.size))
         for row, part in zip(coefficients, parts, strict=True):
@@ -197,16 +197,16 @@ class LocalSteps(Problem):
         return out
 
     def likelihood(self, name: str, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Ln of the likelihood, its gradient, and minus its Hessian.
+        """Return ln L, its gradient and its negative Hessian.
 
         Args:
             name: The hypothesis.
             theta: Its parameters.
         """
         d, parts = self.n_dim, self.parts(name)
-        found = self._found(name, theta)
+        fields = self._fields_at_steps(name, theta)
         total, first, second = log_likelihood(
-            self.data, found[:, 0, 0], found[:, 0, 1:], found[:, 1:, 0]
+            self.data, fields[:, 0, 0], fields[:, 0, 1:], fields[:, 1:, 0]
         )
         slopes = np.zeros((len(first), 1 + d, 1 + d))
         slopes[:, 0] = first[:, : 1 + d]
@@ -227,9 +227,9 @@ class LocalSteps(Problem):
 
 
 def _with_constant(by_coefficient: FloatArray, part: slice) -> FloatArray:
-    """Derivatives by a constant and by the coefficients, if the field has some.
+    """Prepend the derivative by the constant to those by the coefficients, if the field varies.
 
-    The splines sum to one everywhere: the derivative by the constant is the sum of all.
+    The splines sum to one, so the derivative by the constant is the sum over coefficients.
     """
     total = by_coefficient.sum(axis=0, keepdims=True)
     varies = part.stop - part.start > 1

@@ -1,4 +1,4 @@
-"""What fits of fields begin with: data that allow one, hypotheses, splines and walls."""
+"""Check data and walls, and choose hypotheses and splines, for fits of fields."""
 
 __all__ = [
     "MIN_STEPS",
@@ -26,13 +26,14 @@ MIN_STEPS = 20
 
 
 def check_data(data: Displacements) -> None:
-    """Refuse data to which no field can be fitted.
+    """Check that fields can be fitted to the data.
 
     Args:
         data: Displacements.
 
     Raises:
-        DriftbayesError: They are of more than two dimensions, irregular, noisy or too few.
+        DriftbayesError: The data have more than two dimensions, irregular times, measurement
+            errors, or too few steps.
     """
     if data.n_dim not in (1, 2):
         msg = f"a field needs one or two dimensions, got {data.n_dim}; read fewer with --columns"
@@ -49,14 +50,14 @@ def check_data(data: Displacements) -> None:
 
 
 def chosen_hypotheses(known: Iterable[str], chosen: Sequence[str]) -> list[str]:
-    """Names of the hypotheses to fit, the homogeneous one first.
+    """Return the names of the hypotheses to fit, the homogeneous one first.
 
     Args:
         known: All names, the homogeneous one first.
-        chosen: Those that are asked for.
+        chosen: Requested names.
 
     Raises:
-        DriftbayesError: A name is not known.
+        DriftbayesError: A name is unknown.
     """
     names = list(known)
     unknown = sorted(set(chosen) - set(names))
@@ -67,7 +68,7 @@ def chosen_hypotheses(known: Iterable[str], chosen: Sequence[str]) -> list[str]:
 
 
 def wrapped_origin(data: Displacements) -> FloatArray:
-    """Where steps begin; in a periodic domain, within one period.
+    """Return the start positions of steps, wrapped into one period in a periodic domain.
 
     Args:
         data: Displacements.
@@ -83,7 +84,7 @@ def wrapped_origin(data: Displacements) -> FloatArray:
 
 
 def make_splines(x: FloatArray, n_intervals: int | None) -> Splines:
-    """Splines on the rectangle of all positions.
+    """Make splines on the bounding rectangle of all positions.
 
     Args:
         x: Positions.
@@ -95,7 +96,7 @@ def make_splines(x: FloatArray, n_intervals: int | None) -> Splines:
     low, high = x.min(axis=0), x.max(axis=0)
     side = high - low
     if not (side > 0).all():
-        msg = "all steps begin at one place along an axis: there is no field to find"
+        msg = "all steps begin at the same coordinate of an axis, so no field can be fitted"
         raise DriftbayesError(msg)
     n = _N_INTERVALS[x.shape[1]] if n_intervals is None else n_intervals
     if n < 2:
@@ -113,15 +114,15 @@ def make_splines(x: FloatArray, n_intervals: int | None) -> Splines:
 
 
 def check_walls(walls: ArrayLike, x: FloatArray, ends: FloatArray) -> FloatArray:
-    """Walls as numbers (2, dim).
+    """Check walls, and return them as an array (2, dim).
 
     Args:
-        walls: Lower ends and upper ends.
-        x: Where steps begin.
-        ends: Where they end.
+        walls: Lower and upper walls.
+        x: Start positions of steps.
+        ends: End positions of steps.
 
     Raises:
-        DriftbayesError: They are of another shape, or a step begins or ends beyond them.
+        DriftbayesError: The shape is wrong, or a step begins or ends beyond the walls.
     """
     edge = np.asarray(walls, dtype=np.float64)
     if edge.shape != (2, x.shape[1]) or not (edge[1] > edge[0]).all():

@@ -1,10 +1,11 @@
-r"""Evidence of smooth fields by Laplace's approximation, whatever the likelihood of the steps.
+r"""Evidence of smooth fields by Laplace's approximation, for any likelihood of the steps.
 
-A hypothesis says which of the fields vary. Each field is a constant with the prior of the
-homogeneous model, plus a smooth field (`splines`) of a standard deviation and a length. Amplitudes
-and lengths have equal prior probabilities on a small grid, over which the evidence is summed. Given
-them, the integral over all coefficients is Laplace's: the posterior is taken as normal about its
-mode. As the amplitudes vanish it is that of the homogeneous model.
+A hypothesis states which fields vary. Each field is a constant with the prior of the
+homogeneous model, plus a smooth field (`splines`) with an amplitude (standard deviation) and a
+length. Amplitudes and lengths have equal prior probabilities on a small grid, and the evidence is
+averaged over it. Given both, Laplace's approximation integrates over the coefficients: the
+posterior is approximated as normal about its mode. As the amplitudes vanish, the evidence becomes
+that of the homogeneous model.
 """
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "DifferencedProblem",
     "Member",
     "Problem",
+    "best_member",
+    "by_hypothesis",
     "fit_members",
     "laplace",
     "n_evaluations",
@@ -22,6 +25,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -34,14 +38,14 @@ from driftbayes.typing import FloatArray
 # Standard deviations of a field, in its unit.
 AMPLITUDES = (0.1, 0.25, 0.6, 1.5)
 _MAX_NEWTON = 100
-# Differences of the gradient are taken over this part of a field's unit.
+# Step of finite differences, as a fraction of the field's unit.
 _DIFFERENCE = 1e-4
-# A search with the Hessian of another place gets a new one after so many steps.
+# A search that reuses a Hessian recomputes it after this many steps.
 _REFRESH = 12
-# With at most so many splines, members within so many nats of the best have a Hessian of their own.
+# With at most this many splines, members within this many nats of the best get their own Hessian.
 MAX_OWN, _MIN_LOG_WEIGHT = 40, 6.0
-# A member so many nats below the best is not fitted again with a better Hessian.
-_FAR = 30.0
+# A member this many nats below the best is not refitted with a better Hessian.
+_SKIP_BELOW = 30.0
 _LOG_2PI = float(np.log(2 * np.pi))
 
 Progress = Callable[[str, int, int], None] | None
@@ -55,7 +59,7 @@ class Block:
         scale: Mean of the exponential prior of the constant, whose logarithm is the parameter, or
             standard deviation of its normal prior about zero.
         is_log: Whether the field is a logarithm.
-        amplitude: Which of the amplitudes is that of its variations.
+        amplitude: Index of the amplitude of its variations.
     """
 
     scale: float
@@ -99,7 +103,7 @@ class Problem(ABC):
     ) -> None:
         self.splines, self.blocks, self.hypotheses = splines, blocks, hypotheses
 
-    # Where steps begin or the mean places of those in one box, and how many there are.
+    # Start positions of steps, or their means in boxes, and the number of steps at each.
     places: FloatArray
     place_counts: FloatArray
 
@@ -109,7 +113,7 @@ class Problem(ABC):
         return self.splines.n_dim
 
     def parts(self, name: str) -> list[slice]:
-        """Where the parameters of each field are: its constant, then its coefficients."""
+        """Return the slice of each field's parameters: its constant, then its coefficients."""
         varies = self.hypotheses[name]
         sizes = [1 + self.splines.size * varies[block.amplitude] for block in self.blocks]
         ends = np.cumsum(sizes)
@@ -117,16 +121,16 @@ class Problem(ABC):
 
     @abstractmethod
     def likelihood(self, name: str, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Ln of the likelihood, its gradient, and minus its Hessian or what stands for it."""
+        """Return ln L, its gradient, and its negative Hessian or an approximation of that."""
 
     @abstractmethod
     def start(self) -> FloatArray:
-        """Constants of the homogeneous model to start from, one per field."""
+        """Return initial constants of the homogeneous model, one per field."""
 
     def log_joint(
         self, name: str, theta: FloatArray, precision: FloatArray
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Ln of likelihood and prior without its constants, its gradient, and minus its Hessian."""
+        """Return the log joint density without constants, its gradient and negative Hessian."""
         total, gradient, curvature = self.likelihood(name, theta)
         total -= 0.5 * float(theta @ (precision @ theta))
         gradient = gradient - precision @ theta
@@ -144,7 +148,7 @@ class Problem(ABC):
     def precision(
         self, name: str, amplitudes: tuple[float, ...], shape: FloatArray | None
     ) -> tuple[FloatArray, float]:
-        """Precision of the normal part of the prior, and ln of all constants."""
+        """Return the precision of the normal part of the prior, and the log of all constants."""
         parts = self.parts(name)
         out = np.zeros((parts[-1].stop, parts[-1].stop))
         constant = 0.0
@@ -164,47 +168,43 @@ class Problem(ABC):
 
 
 class DifferencedProblem(Problem):
-    """A problem whose Hessian is made of differences of the gradient, at one place only.
+    """A problem whose Hessian is a finite difference of the gradient, at one reference point.
 
-    Searches for other modes of the same hypothesis use that Hessian again: the information on the
-    logarithm of a scale does not depend on the scale.
+    Searches for other modes of the same hypothesis reuse that Hessian: the information on the
+    logarithm of a scale is independent of the scale.
     """
 
     tolerance = 1e-3
 
-    def __init__(
-        self,
-        splines: Splines,
-        blocks: tuple[Block, ...],
-        hypotheses: Mapping[str, tuple[bool, ...]],
-    ) -> None:
-        super().__init__(splines, blocks, hypotheses)
-        self.hessians: dict[str, FloatArray] = {}
+    @cached_property
+    def hessians(self) -> dict[str, FloatArray]:
+        """Reference Hessian (negated) of each hypothesis."""
+        return {}
 
     @abstractmethod
     def value(self, name: str, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Ln of the likelihood and its gradient."""
+        """Return ln L and its gradient."""
 
     @abstractmethod
     def rough_hessian(self, name: str, theta: FloatArray) -> FloatArray:
-        """Minus the Hessian, near enough for a first search."""
+        """Return an approximate negative Hessian for a first search."""
 
     def likelihood(self, name: str, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Ln of the likelihood, its gradient, and minus the Hessian at the reference."""
+        """Return ln L, its gradient, and the negative Hessian at the reference point."""
         if name not in self.hessians:
             self.hessians[name] = self.rough_hessian(name, theta)
         return (*self.value(name, theta), self.hessians[name])
 
     def refresh(self, name: str, theta: FloatArray) -> None:
-        """Take the Hessian at `theta` as the reference of a hypothesis."""
+        """Recompute the reference Hessian of a hypothesis at `theta`."""
         self.hessians[name] = self.differences(name, theta)
 
     @abstractmethod
     def differences(self, name: str, theta: FloatArray) -> FloatArray:
-        """Minus the Hessian, by differences of the gradient."""
+        """Return the negative Hessian by finite differences of the gradient."""
 
     def difference_steps(self, name: str) -> list[tuple[int, float]]:
-        """Number of each parameter, and the size of the differences to take along it."""
+        """Return the index of each parameter and the step of its finite difference."""
         return [
             (i, _DIFFERENCE * block.unit)
             for block, part in zip(self.blocks, self.parts(name), strict=True)
@@ -215,7 +215,7 @@ class DifferencedProblem(Problem):
 def _mode(
     problem: Problem, name: str, start: FloatArray, precision: FloatArray
 ) -> tuple[FloatArray, float, FloatArray]:
-    """Mode of the posterior by Newton's method, ln of the density there, and minus its Hessian."""
+    """Find the posterior mode by Newton's method, with log density and negative Hessian there."""
     theta = start
     value, gradient, curvature = problem.log_joint(name, theta, precision)
     for iteration in range(_MAX_NEWTON):
@@ -235,28 +235,30 @@ def _mode(
             return theta, value, curvature
         size = 1.0
         while size > 1e-6:
-            found = problem.log_joint(name, theta + size * step, precision)
-            if found[0] >= value - 1e-12 * abs(value):
+            trial = problem.log_joint(name, theta + size * step, precision)
+            if trial[0] >= value - 1e-12 * abs(value):
                 break
             size *= 0.5
         theta = theta + size * step
-        value, gradient, curvature = found
+        value, gradient, curvature = trial
         if decrement < problem.tolerance and damping == 0:
             return theta, value, curvature
-    msg = "the mode of a field was not found; use fewer intervals (--intervals) or a smaller tau"
+    msg = (
+        "no posterior mode of a field was found; use fewer intervals (--intervals) or a smaller tau"
+    )
     raise DriftbayesError(msg)
 
 
 def laplace(
     problem: Problem, name: str, start: FloatArray, prior: tuple[FloatArray, float]
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Laplace's evidence, the mode, and the lower Cholesky factor of minus the Hessian.
+    """Compute Laplace's evidence, the mode, and the Cholesky factor of the negative Hessian.
 
     Args:
         problem: Steps, splines and priors.
         name: The hypothesis.
-        start: Where the search for the mode begins.
-        prior: Precision of the normal part of the prior, and ln of its constants.
+        start: Initial parameters of the search.
+        prior: Precision of the normal part of the prior, and the log of its constants.
     """
     mode, value, curvature = _mode(problem, name, start, prior[0])
     root: FloatArray = np.asarray(np.linalg.cholesky(curvature), dtype=np.float64)
@@ -270,48 +272,48 @@ def fit_members(problem: Problem, names: Sequence[str], progress: Progress = Non
     Args:
         problem: Steps, splines and priors.
         names: The hypotheses.
-        progress: Called with a stage, how many are done, and of how many.
+        progress: Called with the stage, the number done, and the total.
     """
     shapes = {length: problem.splines.precision(length) for length in problem.splines.lengths}
     total = sum(len(_grid(problem, name)) for name in names)
     out: list[Member] = []
 
-    def told() -> None:
+    def report() -> None:
         if progress is not None:
             progress("fits", len(out), total)
 
     for name in names:
         grid = _grid(problem, name)
-        mode = _spread(problem, name)
-        found: dict[int, Member] = {}
+        mode = _initial_parameters(problem, name)
+        fits: dict[int, Member] = {}
         best = -1
         while True:
-            limit = found[best].log_evidence - _FAR if found else -np.inf
+            limit = fits[best].log_evidence - _SKIP_BELOW if fits else -np.inf
             for i, (amplitudes, length) in enumerate(grid):
-                told()
-                known = found.get(i)
-                if known is not None and known.log_evidence < limit:
+                report()
+                previous_fit = fits.get(i)
+                if previous_fit is not None and previous_fit.log_evidence < limit:
                     continue
                 prior = problem.precision(name, amplitudes, shapes.get(length))
-                start = mode if known is None else known.mode
+                start = mode if previous_fit is None else previous_fit.mode
                 log_evidence, mode, _ = laplace(problem, name, start, prior)
-                found[i] = Member(name, amplitudes, length, log_evidence, mode)
-            previous, best = best, max(found, key=lambda i: found[i].log_evidence)
+                fits[i] = Member(name, amplitudes, length, log_evidence, mode)
+            previous, best = best, max(fits, key=lambda i: fits[i].log_evidence)
             if not isinstance(problem, DifferencedProblem) or best == previous:
                 break
-            problem.refresh(name, found[best].mode)
-        members = [found[i] for i in range(len(grid))]
+            problem.refresh(name, fits[best].mode)
+        members = [fits[i] for i in range(len(grid))]
         if isinstance(problem, DifferencedProblem) and problem.splines.size <= MAX_OWN:
-            members = _with_own_hessians(problem, members, shapes)
+            members = _refine_hessians(problem, members, shapes)
         out += members
     return out
 
 
-def _with_own_hessians(
+def _refine_hessians(
     problem: DifferencedProblem, members: list[Member], shapes: dict[float, FloatArray]
 ) -> list[Member]:
-    """Evidence of members of some weight, each with the Hessian at its own mode."""
-    best = max(members, key=lambda member: member.log_evidence)
+    """Recompute the evidence of probable members with the Hessian at their own mode."""
+    best = best_member(members)
     out = []
     for member in members:
         if member.log_evidence > best.log_evidence - _MIN_LOG_WEIGHT:
@@ -326,20 +328,32 @@ def _with_own_hessians(
 
 
 def summed_evidences(members: Sequence[Member]) -> dict[str, float]:
-    """Ln Z of each hypothesis: the mean over its members.
+    """Return ln Z of each hypothesis, averaged over its members.
 
     Args:
         members: Fits by amplitude and length.
     """
-    out = {}
-    for name in dict.fromkeys(member.name for member in members):
-        own = [member.log_evidence for member in members if member.name == name]
-        out[name] = float(logsumexp(own) - np.log(len(own)))
-    return out
+    return {
+        name: float(logsumexp([member.log_evidence for member in group]) - np.log(len(group)))
+        for name, group in by_hypothesis(members).items()
+    }
+
+
+def best_member(members: Sequence[Member]) -> Member:
+    """Return the member with the largest evidence."""
+    return max(members, key=lambda member: member.log_evidence)
+
+
+def by_hypothesis(members: Sequence[Member]) -> dict[str, list[Member]]:
+    """Group members by hypothesis, in order of appearance."""
+    groups: dict[str, list[Member]] = {}
+    for member in members:
+        groups.setdefault(member.name, []).append(member)
+    return groups
 
 
 def n_evaluations(problem: Problem, name: str) -> int:
-    """About how many values with gradients the fit of a hypothesis by differences takes.
+    """Estimate the number of gradient evaluations of a fit by finite differences.
 
     Args:
         problem: Steps, splines and priors.
@@ -349,14 +363,14 @@ def n_evaluations(problem: Problem, name: str) -> int:
 
 
 def _grid(problem: Problem, name: str) -> list[tuple[tuple[float, ...], float]]:
-    """Amplitudes and lengths of a hypothesis."""
+    """Return the grid of amplitudes and lengths of a hypothesis."""
     axes = [AMPLITUDES if varies else (0.0,) for varies in problem.hypotheses[name]]
     lengths = problem.splines.lengths if any(problem.hypotheses[name]) else (np.inf,)
     return list(itertools.product(itertools.product(*axes), lengths))
 
 
-def _spread(problem: Problem, name: str) -> FloatArray:
-    """Constants to start from, and no variations."""
+def _initial_parameters(problem: Problem, name: str) -> FloatArray:
+    """Return initial parameters: the constants, without variations."""
     parts = problem.parts(name)
     out = np.zeros(parts[-1].stop)
     for part, constant in zip(parts, problem.start(), strict=True):

@@ -23,7 +23,7 @@ from driftbayes.kernels.splines import spline_adjoint, spline_information, splin
 from driftbayes.typing import FloatArray, IntArray
 
 _DEGREE = 3
-# Points per interval at which the variance of the prior is made one.
+# Points per interval at which the prior variance is normalised.
 _PER_INTERVAL = 3
 
 
@@ -53,28 +53,28 @@ class Splines:
 
     @property
     def spacing(self) -> FloatArray:
-        """Distance of the knots along each axis."""
+        """Distance between knots along each axis."""
         return (self.high - self.low) / np.array(self.n_intervals)
 
     @property
     def lengths(self) -> tuple[float, ...]:
-        """Lengths of the prior that the knots resolve: the longer side, its half, and so on."""
+        """Prior lengths that the knots resolve: the longer side, half of it, and so on."""
         out = [float((self.high - self.low).max())]
         while out[-1] >= 1.99 * self.spacing.max():
             out.append(0.5 * out[-1])
         return tuple(out)
 
     def design(self, x: FloatArray, derivative: int | None = None) -> FloatArray:
-        """Values (point, coefficient) of all splines, or their derivatives along one axis.
+        """Evaluate all splines (point, coefficient), or their derivatives along one axis.
 
         Args:
-            x: Points (point, dim). Outside the rectangle a field is that of the nearest place.
+            x: Points (point, dim). Outside the rectangle a field is that at the nearest point.
             derivative: The axis; None for the values.
         """
         out = np.ones((len(x), 1))
         for axis in range(self.n_dim):
-            own = self._along(axis, x[:, axis], order=int(derivative == axis))
-            out = (out[:, :, None] * own[:, None, :]).reshape(len(x), -1)
+            splines_along = self._along(axis, x[:, axis], order=int(derivative == axis))
+            out = (out[:, :, None] * splines_along[:, None, :]).reshape(len(x), -1)
         return out
 
     def _along(self, axis: int, x: FloatArray, order: int) -> FloatArray:
@@ -87,21 +87,21 @@ class Splines:
 
     @cached_property
     def _lattice(self) -> tuple[FloatArray, IntArray]:
-        """Corners (2, dim) and intervals, as the kernels take them."""
+        """Corners (2, dim) and intervals, as arguments of the kernels."""
         return np.stack([self.low, self.high]), np.array(self.n_intervals, dtype=np.int64)
 
     def values(self, x: FloatArray, coefficients: FloatArray) -> FloatArray:
-        """Values and slopes (point, field, 1 + dim) of fields at points.
+        """Evaluate fields and their derivatives at points, (point, field, 1 + dim).
 
         Args:
-            x: Points (point, dim). Outside the rectangle a field is that of the nearest place.
+            x: Points (point, dim). Outside the rectangle a field is that at the nearest point.
             coefficients: (field, coefficient).
         """
-        found: FloatArray = spline_values(x, *self._lattice, np.ascontiguousarray(coefficients))
-        return found
+        result: FloatArray = spline_values(x, *self._lattice, np.ascontiguousarray(coefficients))
+        return result
 
     def adjoint(self, x: FloatArray, slopes: FloatArray) -> FloatArray:
-        """Derivatives (field, coefficient) of a sum that depends on fields at points.
+        """Return derivatives (field, coefficient) of a function of fields at points.
 
         Args:
             x: Points (point, dim).
@@ -113,7 +113,7 @@ class Splines:
         return out
 
     def information(self, x: FloatArray, second: FloatArray) -> FloatArray:
-        """Second derivatives by coefficients of a field and of a vector, as the kernel has them.
+        """Return second derivatives by the coefficients of a field and of a vector.
 
         Args:
             x: Points (point, dim).
@@ -133,20 +133,20 @@ class Splines:
         out: FloatArray = np.zeros((1, 1))
         for n, step in zip(self.n_intervals, self.spacing, strict=True):
             difference = np.diff(np.eye(n + _DEGREE), axis=0) / step
-            own = difference.T @ difference
-            both = np.kron(out, np.eye(len(own))) + np.kron(np.eye(len(out)), own)
-            out = np.asarray(both, dtype=np.float64)
+            penalty = difference.T @ difference
+            kronecker_sum = np.kron(out, np.eye(len(penalty))) + np.kron(np.eye(len(out)), penalty)
+            out = np.asarray(kronecker_sum, dtype=np.float64)
         return out
 
     def precision(self, length: float) -> FloatArray:
-        """Precision R of the coefficients of a field of unit variance.
+        """Return the precision R of the coefficients of a field of unit variance.
 
         Args:
             length: Correlation length ℓ.
         """
         rho2 = 8 * (2 - 0.5 * self.n_dim) / length**2
         root = rho2 * np.eye(self.size) + self._laplacian
-        plain = root @ root
+        unscaled = root @ root
         axes = [
             np.linspace(a, b, _PER_INTERVAL * n + 1)
             for a, b, n in zip(self.low, self.high, self.n_intervals, strict=True)
@@ -154,4 +154,4 @@ class Splines:
         points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
         # The variance is |root⁻¹ Bᵀ|², point by point.
         variance = np.sum(np.linalg.solve(root, self.design(points).T) ** 2, axis=0)
-        return plain * float(variance.mean())
+        return unscaled * float(variance.mean())

@@ -1,4 +1,4 @@
-r"""Likelihood of long steps in fields that vary: the Fokker–Planck transition density on a grid.
+r"""Likelihood of long steps in varying fields: the Fokker–Planck transition density on a grid.
 
 The transition probabilities between cells are $e^{A\tau}$, with the rates A of `fokker_planck`
 (conservative and positive; walls reflect). Particles start in every second cell along each axis.
@@ -27,15 +27,15 @@ from driftbayes.typing import FloatArray, IntArray
 # Cells per standard deviation of a step where κ is small. The lattice's own kurtosis k = h²/2κτ
 # costs d k²/48 nats per step: 3e-5 and 3e-3 there, and less where κ is larger.
 _CELLS_PER_STEP = {1: 5.0, 2: 2.0}
-# Beyond the outermost positions, in standard deviations of a step: a wall there is not felt.
+# Margin beyond the outermost positions, in standard deviations of a step; its walls have no effect.
 _MARGIN = 2.5
 _MAX_CELLS = {1: 801, 2: 65 * 65}
 _MAX_TERMS = 4000
-# Multiplications of a whole fit; about six minutes on one core.
+# Largest number of multiplications of a fit: about 6 min on one core.
 _MAX_WORK = 1e12
-# Starts that are computed side by side.
+# Number of start cells per block.
 _WIDTH = 8
-# Smaller probabilities are taken as this: a step so long is no longer resolved.
+# Smallest probability: longer steps are not resolved.
 _TINY = 1e-280
 
 
@@ -45,19 +45,19 @@ def choose_cells(
     """Choose cells that resolve the steps.
 
     Args:
-        low: Lower ends of all positions, or the walls.
-        high: Upper ends.
+        low: Lower bound of all positions, or lower wall.
+        high: Upper bound of all positions, or upper wall.
         tau: Sampling time.
-        kappa: Diffusivities where steps begin, by a first fit.
-        walls: Whether the ends are walls; otherwise the grid goes on beyond them.
+        kappa: Diffusivities at the starts of steps, from a first fit.
+        walls: Whether the bounds are walls; otherwise the grid extends beyond them.
 
     Raises:
-        DriftbayesError: Too many cells would be needed.
+        DriftbayesError: Too many cells are needed.
     """
     small, large = np.sqrt(2 * tau * np.quantile(kappa, [0.05, 0.95]))
     margin = 0.0 if walls else _MARGIN * large
     ends = low - margin, high + margin
-    # An odd number: every second cell, the first and the last among them, is a start.
+    # An odd number: every second cell, including the first and the last, is a start.
     half = np.ceil(0.5 * (ends[1] - ends[0]) * _CELLS_PER_STEP[len(low)] / small).astype(np.int64)
     counts = 2 * np.maximum(half, 4) + 1
     limit = _MAX_CELLS[len(low)]
@@ -73,23 +73,25 @@ def choose_cells(
 
 
 def check_work(grid: Grid, local: LocalSteps, n_steps: int, names: Sequence[str]) -> None:
-    """Refuse what would take too long.
+    """Raise an error if the fit would take too long.
 
     Args:
         grid: The cells.
-        local: The problem by the local Gaussian density.
+        local: The same problem with the local Gaussian density.
         n_steps: Number of steps.
         names: The hypotheses to fit.
 
     Raises:
-        DriftbayesError: More than some six minutes would be needed.
+        DriftbayesError: The fit would take more than about 6 min.
     """
     widths = [float(np.diff(edges)[0]) for edges in grid.edges]
     mean = local.data.tau * float(np.exp(local.start()[0])) * sum(4 / h**2 for h in widths)
     n_terms = mean + 9 * np.sqrt(mean) + 20
     n_starts = np.prod([n // 2 + 1 for n in grid.shape])
-    each = np.prod(grid.shape) * n_starts * n_terms * 8 * grid.n_dim + n_steps * 16**grid.n_dim
-    work = float(each * sum(n_evaluations(local, name) for name in names))
+    n_products = (
+        np.prod(grid.shape) * n_starts * n_terms * 8 * grid.n_dim + n_steps * 16**grid.n_dim
+    )
+    work = float(n_products * sum(n_evaluations(local, name) for name in names))
     if work > _MAX_WORK:
         msg = (
             f"the Fokker–Planck density on {' × '.join(str(n) for n in grid.shape)} cells needs "
@@ -100,12 +102,12 @@ def check_work(grid: Grid, local: LocalSteps, n_steps: int, names: Sequence[str]
 
 
 class TransitionSteps(DifferencedProblem):
-    """Diffusivity and flow by the Fokker–Planck density of steps.
+    """Likelihood of diffusivity and flow with the Fokker–Planck density of steps.
 
     Args:
-        steps: Where steps begin and where they end, each (step, dim).
+        steps: Start and end positions of steps, each (step, dim).
         grid: Equal cells that contain all positions, an odd number along each axis.
-        local: The same problem by the local Gaussian density.
+        local: The same problem with the local Gaussian density.
     """
 
     def __init__(self, steps: tuple[FloatArray, FloatArray], grid: Grid, local: LocalSteps) -> None:
@@ -120,11 +122,11 @@ class TransitionSteps(DifferencedProblem):
         self._neighbours, self._faces = _neighbours(grid)
 
     def start(self) -> FloatArray:
-        """Constants of the homogeneous model, by moments."""
+        """Estimate the constants of the homogeneous model by moments."""
         return self.local.start()
 
     def rough_hessian(self, name: str, theta: FloatArray) -> FloatArray:
-        """Minus the Hessian by the local Gaussian density.
+        """Return the negative Hessian of the local Gaussian density.
 
         Args:
             name: The hypothesis.
@@ -134,7 +136,7 @@ class TransitionSteps(DifferencedProblem):
 
     @cached_property
     def _designs(self) -> list[FloatArray]:
-        """Splines at the faces across each axis, with the constant first."""
+        """Splines at the faces normal to each axis, with the constant first."""
         out = []
         for axis in range(self.n_dim):
             points = np.stack([x.ravel() for x in self.grid.faces(axis)], axis=-1)
@@ -142,7 +144,7 @@ class TransitionSteps(DifferencedProblem):
         return out
 
     def fields(self, name: str, theta: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-        """Ln κ and the flow through the faces across each axis.
+        """Return ln κ and the flow at the faces normal to each axis.
 
         Args:
             name: The hypothesis.
@@ -151,25 +153,27 @@ class TransitionSteps(DifferencedProblem):
         parts = self.parts(name)
         out = []
         for design, part in zip(self._designs, parts[1:], strict=True):
-            own, flow = theta[parts[0]], theta[part]
-            out.append((design[:, : len(own)] @ own, design[:, : len(flow)] @ flow))
+            coefficients, flow = theta[parts[0]], theta[part]
+            out.append(
+                (design[:, : len(coefficients)] @ coefficients, design[:, : len(flow)] @ flow)
+            )
         return out
 
-    def _chain(self, found: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
-        """Rates out of each cell towards its neighbours, and the largest sum of them."""
+    def _chain(self, fields: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+        """Return the rates from each cell to its neighbours, and the largest total rate."""
         rates = np.zeros(self._neighbours.shape)
-        for axis, (s, u) in enumerate(found):
+        for axis, (s, u) in enumerate(fields):
             width = float(np.diff(self.grid.edges[axis])[0])
             forward, backward = fluxes(u, np.exp(s), np.full(len(s), width))
-            here, there = self._faces[axis]
-            rates[here, 2 * axis] = forward / width
-            rates[there, 2 * axis + 1] = backward / width
+            lower, upper = self._faces[axis]
+            rates[lower, 2 * axis] = forward / width
+            rates[upper, 2 * axis + 1] = backward / width
         return rates, rates.sum(axis=1)
 
     def transitions(
         self, name: str, theta: FloatArray
     ) -> tuple[FloatArray, tuple[FloatArray, ...], float]:
-        """Transition probabilities (cell, start), what made them, and the largest rate.
+        """Compute transition probabilities (cell, start), the terms of the series, and the rates.
 
         Args:
             name: The hypothesis.
@@ -185,15 +189,15 @@ class TransitionSteps(DifferencedProblem):
                 "(--density local) at a smaller tau"
             )
             raise DriftbayesError(msg)
-        # As many terms as there are cells along a path, so that no probability is zero.
+        # At least as many terms as cells along a path, so that no probability is zero.
         last = max(int(mean + 9 * np.sqrt(mean) + 20), sum(self.grid.shape))
         k = np.arange(last + 1)
         weights = np.exp(k * np.log(mean) - mean - gammaln(k + 1.0))
         outgoing = rates / q
         incoming = np.zeros_like(outgoing)
-        for axis, (here, there) in enumerate(self._faces):
-            incoming[there, 2 * axis + 1] = outgoing[here, 2 * axis]
-            incoming[here, 2 * axis] = outgoing[there, 2 * axis + 1]
+        for axis, (lower, upper) in enumerate(self._faces):
+            incoming[upper, 2 * axis + 1] = outgoing[lower, 2 * axis]
+            incoming[lower, 2 * axis] = outgoing[upper, 2 * axis + 1]
         chain = 1 - leaving / q, incoming, outgoing, weights
         out = np.empty((len(rates), len(self._cells)))
         run_in_threads(self._evolve, [(block, chain, out) for block in self._blocks()])
@@ -211,7 +215,7 @@ class TransitionSteps(DifferencedProblem):
         out[:, block] = part
 
     def log_likelihood(self, name: str, theta: FloatArray) -> float:
-        """Ln of the likelihood.
+        """Return ln L.
 
         Args:
             name: The hypothesis.
@@ -221,12 +225,12 @@ class TransitionSteps(DifferencedProblem):
         return self._sum(p, np.zeros_like(p))
 
     def _sum(self, p: FloatArray, slope: FloatArray) -> float:
-        """Sum ln p of all steps; the derivatives by ln p are added to `slope`."""
+        """Sum ln p of all steps, and add the derivatives by ln p to `slope`."""
         total = stencil_sums(np.log(p), *self._starts, *self._ends, slope)
         return float(total - len(self.steps[0]) * np.log(self.grid.volumes.flat[0]))
 
     def value(self, name: str, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Ln of the likelihood and its gradient.
+        """Return ln L and its gradient.
 
         Args:
             name: The hypothesis.
@@ -239,33 +243,33 @@ class TransitionSteps(DifferencedProblem):
         slope = np.where(p > _TINY, slope / p, 0.0)
 
         def backwards(block: slice) -> FloatArray:
-            found: FloatArray = rate_gradient(
+            gradient: FloatArray = rate_gradient(
                 *(stay, incoming, outgoing, self._neighbours, weights),
                 *(self._cells[block], np.ascontiguousarray(slope[:, block])),
             )
-            return found
+            return gradient
 
         by_rate = sum(run_in_threads(backwards, [(block,) for block in self._blocks()])) / q
         return total, self._gradient(name, theta, np.asarray(by_rate))
 
     def _gradient(self, name: str, theta: FloatArray, by_rate: FloatArray) -> FloatArray:
-        """Derivatives by the parameters from those by the rates."""
+        """Convert derivatives by the rates to derivatives by the parameters."""
         out, parts = np.zeros_like(theta), self.parts(name)
         for axis, (s, u) in enumerate(self.fields(name, theta)):
             width = float(np.diff(self.grid.edges[axis])[0])
-            here, there = self._faces[axis]
-            by_forward = by_rate[here, 2 * axis] / width
-            by_backward = by_rate[there, 2 * axis + 1] / width
+            lower, upper = self._faces[axis]
+            by_forward = by_rate[lower, 2 * axis] / width
+            by_backward = by_rate[upper, 2 * axis + 1] / width
             by_kappa, by_u = flux_slopes(u, np.exp(s), np.full(len(s), width))
-            design, both = self._designs[axis], by_forward + by_backward
+            design, by_either = self._designs[axis], by_forward + by_backward
             n, m = (len(theta[part]) for part in (parts[0], parts[1 + axis]))
-            out[parts[0]] += design[:, :n].T @ (both * by_kappa * np.exp(s))
-            flow = both * by_u + np.where(u >= 0, by_forward, -by_backward)
+            out[parts[0]] += design[:, :n].T @ (by_either * by_kappa * np.exp(s))
+            flow = by_either * by_u + np.where(u >= 0, by_forward, -by_backward)
             out[parts[1 + axis]] += design[:, :m].T @ flow
         return out
 
     def differences(self, name: str, theta: FloatArray) -> FloatArray:
-        """Minus the Hessian, by differences of the gradient.
+        """Return the negative Hessian by finite differences of the gradient.
 
         Args:
             name: The hypothesis.
@@ -277,14 +281,14 @@ class TransitionSteps(DifferencedProblem):
             moved = theta.copy()
             moved[i] += size
             rows.append((base - self.value(name, moved)[1]) / size)
-        found = np.array(rows)
-        return 0.5 * (found + found.T)
+        hessian = np.array(rows)
+        return 0.5 * (hessian + hessian.T)
 
     def refinement(self, name: str, theta: FloatArray) -> tuple[float, float]:
-        """What ln L lacks for cells that are too large, and the error of that.
+        """Return the correction of ln L for the finite size of cells, and its error.
 
-        From ln L on a grid with half as many cells more along each axis; the error is of second
-        order in their size.
+        It is extrapolated from a grid with 1.5 times as many cells along each axis; the error is of
+        second order in their size.
 
         Args:
             name: The hypothesis.
@@ -299,39 +303,39 @@ class TransitionSteps(DifferencedProblem):
 
 
 def _stencils(x: FloatArray, grid: Grid, stride: int) -> tuple[IntArray, FloatArray]:
-    """Numbers and weights of the four nodes around each point along each axis.
+    """Return indices and weights of the four nodes around each point along each axis.
 
-    The logarithm of the density is even about a wall: nodes are mirrored there.
+    The logarithm of the density is even about a wall, so nodes are mirrored there.
     """
     numbers: IntArray = np.zeros((len(x), 1), dtype=np.int64)
     weights: FloatArray = np.ones((len(x), 1))
     for axis, edges in enumerate(grid.edges):
-        own = grid.centres[axis][::stride]
-        n = len(own)
-        places = np.r_[2 * edges[0] - own[1::-1], own, 2 * edges[-1] - own[:-3:-1]]
+        centres = grid.centres[axis][::stride]
+        n = len(centres)
+        mirrored = np.r_[2 * edges[0] - centres[1::-1], centres, 2 * edges[-1] - centres[:-3:-1]]
         index = np.r_[1, 0, np.arange(n), n - 1, n - 2]
-        first = np.searchsorted(places, x[:, axis], side="right") - 2
-        near = np.clip(first, 0, n)[:, None] + np.arange(4)
-        nodes = places[near]
+        first = np.searchsorted(mirrored, x[:, axis], side="right") - 2
+        nearest = np.clip(first, 0, n)[:, None] + np.arange(4)
+        nodes = mirrored[nearest]
         parts = np.ones((len(x), 4))
         for i in range(4):
             for other in range(4):
                 if other != i:
                     apart = nodes[:, i] - nodes[:, other]
                     parts[:, i] *= (x[:, axis] - nodes[:, other]) / apart
-        numbers = (numbers[:, :, None] * n + index[near][:, None, :]).reshape(len(x), -1)
+        numbers = (numbers[:, :, None] * n + index[nearest][:, None, :]).reshape(len(x), -1)
         weights = (weights[:, :, None] * parts[:, None, :]).reshape(len(x), -1)
     return numbers, weights
 
 
 def _neighbours(grid: Grid) -> tuple[IntArray, list[tuple[IntArray, IntArray]]]:
-    """Neighbours of each cell (itself where there is none), and the cells beside each face."""
+    """Return the neighbours of each cell (itself at a wall), and the cells beside each face."""
     number = np.arange(int(np.prod(grid.shape))).reshape(grid.shape)
     out = np.repeat(number.reshape(-1, 1), 2 * grid.n_dim, axis=1)
     faces = []
     for axis in range(grid.n_dim):
-        here = np.take(number, range(grid.shape[axis] - 1), axis).ravel()
-        there = np.take(number, range(1, grid.shape[axis]), axis).ravel()
-        out[here, 2 * axis], out[there, 2 * axis + 1] = there, here
-        faces.append((here, there))
+        lower = np.take(number, range(grid.shape[axis] - 1), axis).ravel()
+        upper = np.take(number, range(1, grid.shape[axis]), axis).ravel()
+        out[lower, 2 * axis], out[upper, 2 * axis + 1] = upper, lower
+        faces.append((lower, upper))
     return out, faces

@@ -1,4 +1,4 @@
-"""Transition densities learned by networks: {place} x {memory}, for any split of the data."""
+"""Transition densities learned by networks, with and without position and memory."""
 
 __all__ = ["VARIANTS", "learn"]
 
@@ -16,16 +16,16 @@ from driftbayes.magnitudes import whole
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray, IntArray
 
-# Whether a density depends on place, and on the displacement before.
+# Whether a density depends on position, and on the previous displacement.
 VARIANTS = {
     "learned": (False, False),
     "learned:place": (True, False),
     "learned:memory": (False, True),
     "learned:place+memory": (True, True),
 }
-# Training trajectories are divided into so many parts, of which one says when to stop.
+# Training trajectories are divided into this many parts, one of which is for early stopping.
 _PARTS = 5
-# Rows from which a network may be trained, and degrees of freedom of the broad component.
+# Smallest number of training rows, and degrees of freedom of the broad component.
 _MIN_ROWS, _FREEDOM = 20, 3.0
 
 
@@ -34,9 +34,9 @@ class _Job:
     """One density of one split.
 
     Args:
-        rows: Rows that it is learned from.
-        fit: Their linear fit.
-        tasks: Numbers of its networks.
+        rows: Training rows.
+        fit: Linear fit of the training rows.
+        tasks: Indices of its networks.
     """
 
     rows: IntArray
@@ -50,42 +50,41 @@ def learn(
     place: FloatArray,
     splits: Sequence[Split],
     *,
-    how: Training | None = None,
+    training: Training | None = None,
     seed: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, list[FloatArray]]:
     r"""Learn the density of a displacement from the training steps of each split.
 
-    It is a mixture of networks and of a broad component that no displacement escapes,
+    The density is a mixture of networks and of a broad component with heavy tails,
 
     $$p(\Delta x \mid z) = (1 - \epsilon) \frac{1}{M} \sum_m q_m(y \mid z)\, |L|^{-1}
       + \epsilon\, t_3(y)\, |L|^{-1}, \qquad \epsilon = \frac{1}{n + 2},$$
 
-    with y the whitened residual of the n training steps after a linear regression on the
-    displacement before, if that is used. The networks of a split
-    see only its training steps, each with another part of its trajectories left out, whole, to say
-    when to stop. A step without one before it has, in all variants with memory, the density that
-    the same variant without memory gives.
+    where y is the whitened residual of the n training steps after a linear regression on the
+    previous displacement, if that is used. The networks of a split see only its training steps.
+    Each network holds out another part of the trajectories for early stopping. A step without a
+    previous one has, in variants with memory, the density of the variant without memory.
 
     Args:
         steps: Steps of all trajectories.
-        place: Inputs that tell where each begins.
-        splits: What to learn from and what to judge.
-        how: Sizes and limits of the training.
-        seed: Key of first weights, batches and validation parts.
-        progress: Called with a stage, how many are done, and of how many.
+        place: Inputs that encode the start position of each step.
+        splits: Training and test steps.
+        training: Sizes and limits of the training.
+        seed: Random seed of initial weights, batches and validation parts.
+        progress: Called with the stage, the number done, and the total.
 
     Returns:
-        For each of `VARIANTS` and each split the log densities of its test steps, in the units of
-        the data.
+        Log densities of the test steps of each split, for each of `VARIANTS`, in the units of the
+        data.
 
     Raises:
         DriftbayesError: Optax is not installed, or a split has too few steps or trajectories.
     """
-    how = how or Training()
+    training = training or Training()
     size = float(np.sqrt(np.mean(steps.dx**2)))
     dx, inputs = steps.dx / size, np.concatenate([place, steps.previous / size], axis=1)
-    seen = {
+    columns = {
         name: np.repeat([at_place, memory], [place.shape[1], steps.dx.shape[1]])
         for name, (at_place, memory) in VARIANTS.items()
     }
@@ -95,25 +94,27 @@ def learn(
         for name, (_, memory) in VARIANTS.items():
             rows = np.flatnonzero(split.train & steps.has_previous if memory else split.train)
             parts = _validation_parts(steps.trajectory[rows], seed, number)
-            # Places are left to the network: a linear effect would grow where nothing was seen.
-            fit = linear_fit(dx[rows], np.where(seen[name], inputs, 0.0)[rows], dx.shape[1])
+            # Only the network uses positions: a linear effect would grow outside the data.
+            fit = linear_fit(dx[rows], np.where(columns[name], inputs, 0.0)[rows], dx.shape[1])
             first = len(tasks)
-            for part in parts[: how.n_members]:
+            for part in parts[: training.n_members]:
                 tasks.append(Task(fit, rows[~part], rows[part]))
             jobs[name, number] = _Job(rows, fit, range(first, len(tasks)))
     stage = None if progress is None else (lambda done, n: progress("networks", done, n))
-    # A column that a network does not see has an infinite scale in its fit.
+    # A column that a network does not use has an infinite scale in its fit.
     table = Rows(dx, inputs)
-    ensemble = train(table, tasks, how, seed, stage)
+    ensemble = train(table, tasks, training, seed, stage)
     unit = steps.dx.shape[1] * np.log(size)
-    found: dict[str, list[FloatArray]] = {name: [] for name in VARIANTS}
+    log_densities: dict[str, list[FloatArray]] = {name: [] for name in VARIANTS}
     for number, split in enumerate(splits):
         for name, (_, memory) in VARIANTS.items():
             test = np.flatnonzero(split.test)
-            own = test[steps.has_previous[test]] if memory else test
+            with_previous = test[steps.has_previous[test]] if memory else test
             job = jobs[name, number]
-            logs = [ensemble.log_density(table, task, own) for task in job.tasks]
-            broad = student_log_density(job.fit.residuals(dx[own], inputs[own]), _FREEDOM)
+            logs = [ensemble.log_density(table, task, with_previous) for task in job.tasks]
+            broad = student_log_density(
+                job.fit.residuals(dx[with_previous], inputs[with_previous]), _FREEDOM
+            )
             epsilon = 1 / (len(job.rows) + 2)
             mixed = np.logaddexp(
                 np.log1p(-epsilon) + logsumexp(logs, axis=0) - np.log(len(logs)),
@@ -121,20 +122,20 @@ def learn(
             )
             values = np.empty(len(test))
             if memory:
-                # Densities without memory stand before those with it.
-                values[:] = found[_without_memory(name)][-1]
-            values[np.isin(test, own)] = mixed - job.fit.log_det - unit
-            found[name].append(values)
-    return found
+                # Densities without memory are computed before those with memory.
+                values[:] = log_densities[_without_memory(name)][-1]
+            values[np.isin(test, with_previous)] = mixed - job.fit.log_det - unit
+            log_densities[name].append(values)
+    return log_densities
 
 
 def _without_memory(name: str) -> str:
-    """The variant whose density holds where there is no displacement before."""
-    return next(other for other, uses in VARIANTS.items() if uses == (VARIANTS[name][0], False))
+    """Return the variant for steps without a previous displacement."""
+    return next(variant for variant, uses in VARIANTS.items() if uses == (VARIANTS[name][0], False))
 
 
 def _validation_parts(trajectory: IntArray, seed: int, split: int) -> list[BoolArray]:
-    """Masks of whole trajectories, each of which may say when training ends."""
+    """Return masks of whole trajectories for early stopping."""
     numbers = np.unique(trajectory)
     if len(numbers) < 2 or len(trajectory) < _MIN_ROWS:
         msg = (

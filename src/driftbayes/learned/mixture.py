@@ -14,10 +14,10 @@ from jaxtyping import Array, Float
 
 from driftbayes.typing import FloatArray
 
-# Standard deviations of components lie between exp(-6) and exp(6) of those of the residuals.
+# Standard deviations of components are within factors exp(±6) of those of the residuals.
 _MAX_LOG_SCALE = 6.0
-# Size of the first weights of the last layer: before training the mixture is nearly one standard
-# Gaussian, with components that differ just enough to part.
+# Size of the initial weights of the last layer: before training the mixture is nearly a standard
+# Gaussian, with components that differ just enough to separate.
 _FIRST_WEIGHTS, _FIRST_BIAS = 0.1, 0.1
 
 
@@ -42,14 +42,14 @@ class MixtureNetwork(eqx.Module):
     def first(
         cls, n_inputs: int, n_dim: int, n_components: int, width: int, rng: np.random.Generator
     ) -> "MixtureNetwork":
-        """Draw the weights with which training begins, in single precision.
+        """Draw the initial weights, in single precision.
 
         Args:
             n_inputs: Length of z.
             n_dim: Length of y.
-            n_components: K.
+            n_components: Number of components K.
             width: Units of each hidden layer.
-            rng: Source of random numbers.
+            rng: Random number generator.
         """
         n_outputs = n_components * (1 + n_dim + n_dim * (n_dim + 1) // 2)
         sizes = [n_inputs, width, width, n_outputs]
@@ -63,7 +63,7 @@ class MixtureNetwork(eqx.Module):
         return cls(single[0], single[1], n_dim)
 
     def log_density(self, y: Float[Array, " dim"], z: Float[Array, " input"]) -> Float[Array, ""]:
-        """Log density of y given z."""
+        """Compute the log density of y given z."""
         n = self.n_dim
         hidden = z
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
@@ -73,13 +73,13 @@ class MixtureNetwork(eqx.Module):
         log_weights = jax.nn.log_softmax(outputs[:, 0])
         scale = _MAX_LOG_SCALE * jnp.tanh(outputs[:, 1 + n : 1 + 2 * n] / _MAX_LOG_SCALE)
         away = y[None, :] - outputs[:, 1 : 1 + n]
-        # One row after another of the triangular matrix: at most three.
-        squares, place = jnp.zeros_like(log_weights), 1 + 2 * n
+        # Loop over the rows of the triangular matrix: at most three.
+        squares, index = jnp.zeros_like(log_weights), 1 + 2 * n
         for row in range(n):
             white = jnp.exp(scale[:, row]) * away[:, row]
             for column in range(row):
-                white = white + outputs[:, place] * away[:, column]
-                place += 1
+                white = white + outputs[:, index] * away[:, column]
+                index += 1
             squares = squares + white**2
         logs = log_weights + scale.sum(axis=1) - 0.5 * squares - 0.5 * n * log(2 * pi)
         return jax.nn.logsumexp(logs)
@@ -87,16 +87,16 @@ class MixtureNetwork(eqx.Module):
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    r"""Linear regression of displacements on inputs, from which a network learns what is left.
+    r"""Linear regression of displacements on inputs; networks learn the residuals.
 
     $$y = L^{-1} (\Delta x - b - A^{\mathsf T} z), \qquad L L^{\mathsf T} = \operatorname{Cov}$$
 
     Args:
         centre: Means of the inputs.
-        scale: Their standard deviations.
-        slope: A (input, dim), of standardised inputs.
-        mean: b.
-        root: L.
+        scale: Standard deviations of the inputs.
+        slope: Coefficients A (input, dim) of standardised inputs.
+        mean: Intercept b.
+        root: Cholesky factor L.
     """
 
     centre: FloatArray
@@ -106,48 +106,49 @@ class LinearFit:
     root: FloatArray
 
     def inputs(self, inputs: FloatArray) -> FloatArray:
-        """Standardise inputs; those that do not vary become zero."""
+        """Standardise inputs; constant inputs become zero."""
         return (inputs - self.centre) / self.scale
 
     def residuals(self, dx: FloatArray, inputs: FloatArray) -> FloatArray:
-        """Whitened residuals y of displacements."""
+        """Compute the whitened residuals y of displacements."""
         away = dx - self.mean - self.inputs(inputs) @ self.slope
         return np.asarray(np.linalg.solve(self.root, away.T).T, dtype=np.float64)
 
     @property
     def log_det(self) -> float:
-        """Log determinant of L: by so much the log density of y exceeds that of Δx."""
+        """Log determinant of L: the log density of y minus that of Δx."""
         return float(np.sum(np.log(np.diag(self.root))))
 
 
 def linear_fit(dx: FloatArray, inputs: FloatArray, n_linear: int) -> LinearFit:
-    """Fit displacements by a linear function of inputs, by least squares with a slight shrinkage.
+    """Fit displacements by a linear function of inputs, by ridge regression.
 
     Args:
         dx: Displacements (step, dim).
-        inputs: Inputs (step, input); a column that does not vary has no effect.
-        n_linear: Only so many of the last columns have a linear effect.
+        inputs: Inputs (step, input); a constant column has no effect.
+        n_linear: Number of last columns with a linear effect.
     """
     n, n_dim = dx.shape
     centre, spread = inputs.mean(axis=0), inputs.std(axis=0)
     varies = spread > 1e-9 * (1 + np.abs(centre))
     scale = np.where(varies, spread, np.inf)
     z, mean = (inputs - centre) / scale, dx.mean(axis=0)
-    # One step's worth of shrinkage towards no effect: inputs may be as many as steps.
+    # Shrink the coefficients by the weight of one step: there may be as many inputs as steps.
     last = z[:, z.shape[1] - n_linear :]
     slope = np.zeros((z.shape[1], n_dim))
     slope[z.shape[1] - n_linear :] = np.linalg.solve(
         last.T @ last + np.eye(n_linear), last.T @ (dx - mean)
     )
-    left = dx - mean - z @ slope
-    cov, total = left.T @ left / n, float(np.mean((dx - mean) ** 2)) or 1.0
-    # Towards a sphere by one step's worth: motion along a line has no volume.
+    residual = dx - mean - z @ slope
+    cov, total = residual.T @ residual / n, float(np.mean((dx - mean) ** 2)) or 1.0
+    # Shrink the covariance towards a sphere by the weight of one step: motion along a line has a
+    # singular covariance.
     cov = (n * cov + total * np.eye(n_dim)) / (n + 1)
     return LinearFit(centre, scale, slope, mean, np.linalg.cholesky(cov))
 
 
 def student_log_density(y: FloatArray, freedom: float) -> FloatArray:
-    """Log density of the standard multivariate Student distribution.
+    """Compute the log density of the standard multivariate Student distribution.
 
     Args:
         y: Vectors (step, dim).

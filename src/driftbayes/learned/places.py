@@ -1,4 +1,4 @@
-"""Places where displacements begin, as inputs of a network and as cells of a tree."""
+"""Start positions of displacements, as inputs of a network and as cells of a tree."""
 
 __all__ = ["cell_places", "place_inputs"]
 
@@ -9,15 +9,15 @@ from driftbayes.typing import FloatArray
 
 
 def place_inputs(data: Displacements) -> FloatArray:
-    """Coordinates in which nothing jumps: angles by their sine and cosine, all of order one.
+    """Return continuous coordinates of order one; angles as sine and cosine.
 
-    Longitude becomes two numbers, and so does an axis along which the domain is periodic.
+    Longitude becomes two numbers, as does an axis along which the domain is periodic.
 
     Args:
-        data: Displacements whose positions are known.
+        data: Displacements with positions.
 
     Raises:
-        DriftbayesError: It is not known where the steps begin.
+        DriftbayesError: Start positions are missing.
 
     Example:
         >>> from driftbayes import Displacements
@@ -38,10 +38,10 @@ def place_inputs(data: Displacements) -> FloatArray:
 
 
 def cell_places(data: Displacements) -> tuple[FloatArray, bool] | None:
-    """Places of steps in a plane, and whether these are degrees; None in three dimensions.
+    """Return start positions in a plane, and whether they are degrees; None in three dimensions.
 
     Args:
-        data: Displacements whose positions are known.
+        data: Displacements with positions.
     """
     if _is_lonlat(data):
         return np.asarray(data.lonlat), True
@@ -57,17 +57,17 @@ def cell_places(data: Displacements) -> tuple[FloatArray, bool] | None:
 
 
 def _is_lonlat(data: Displacements) -> bool:
-    # Around a pole, where axes are transported, longitude jumps; the tangent plane does not.
+    # Around a pole longitude is discontinuous; the tangent plane is not.
     return data.lonlat is not None and data.ground is not None and data.ground.frame == "local"
 
 
 def _on_circle(angle: FloatArray) -> FloatArray:
-    """Sine and cosine, counted from the mean direction."""
+    """Return sine and cosine relative to the mean direction."""
     centre = np.angle(np.exp(1j * angle).mean())
     return np.stack([np.sin(angle - centre), np.cos(angle - centre)], axis=1)
 
 
 def _scaled(columns: FloatArray) -> FloatArray:
     columns = columns - columns.mean(axis=0)
-    # All at one place there is nothing to scale.
+    # Identical positions need no scaling.
     return columns / (float(np.sqrt(np.mean(columns**2))) or 1.0)

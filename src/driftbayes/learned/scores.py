@@ -1,4 +1,4 @@
-"""Score learned transition densities beside models, by held-out trajectories and code length."""
+"""Score learned transition densities and models on held-out trajectories and by code length."""
 
 __all__ = ["score_learned"]
 
@@ -28,7 +28,7 @@ from driftbayes.prediction.subsets import subset
 from driftbayes.prediction.tables import LearnedScores
 from driftbayes.typing import FloatArray
 
-# With fewer trajectories neither folds nor blocks leave enough to learn from.
+# Fewer trajectories do not leave enough training data in folds and blocks.
 _MIN_TRAJECTORIES = 8
 
 
@@ -42,24 +42,25 @@ def score_learned(
     training: Training | None = None,
     seed: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
-    **how: Any,
+    **options: Any,
 ) -> LearnedScores:
     """Learn transition densities from parts of the trajectories, and score them on other parts.
 
-    All rows are log densities of the same displacements in the units of the data. Models judge a
-    trajectory as a whole; learned densities judge each displacement given its place, the one
-    before, both or neither. A displacement without one before it counts in all rows.
+    All rows are log densities of the same displacements in the units of the data. Models score a
+    trajectory as a whole; learned densities score each displacement given its position, the
+    previous displacement, both or neither. A displacement without a previous one counts in all
+    rows.
 
     Args:
         data: Displacements of equal duration at one tau.
-        hypotheses: Models that stand beside the learned densities. The first also codes the first
-            block, since a network needs data before it can predict.
-        log_evidences: ln Z of each, by name.
+        hypotheses: Models to compare with the learned densities. The first also codes the first
+            block, because a network needs data before it can predict.
+        log_evidences: ln Z of each model, by name.
         n_folds: Number of folds.
         training: Sizes and limits of the networks.
-        seed: Key of blocks, first weights and batches.
-        progress: Called with a stage, how many are done, and of how many.
-        **how: `method` of the evidences.
+        seed: Random seed of blocks, initial weights and batches.
+        progress: Called with the stage, the number done, and the total.
+        **options: `method` of the evidences.
 
     Raises:
         DriftbayesError: There are too few trajectories or successive displacements, or Optax is
@@ -76,26 +77,28 @@ def score_learned(
     training = training or Training()
     steps = successive_steps(data)
     folds, blocks = folds_of(steps, n_folds), blocks_of(steps, seed)
-    models = by_fold(hypotheses, data, n_folds=n_folds, progress=progress, seed=seed, **how)
+    models = by_fold(hypotheses, data, n_folds=n_folds, progress=progress, seed=seed, **options)
     place, cells = place_inputs(data), cell_places(data)
 
     def learner(splits: Sequence[Split]) -> dict[str, list[FloatArray]]:
-        found = learn(steps, place, splits, how=training, seed=seed, progress=progress)
+        scores = learn(steps, place, splits, training=training, seed=seed, progress=progress)
         if cells is not None:
-            found |= grow(steps, cells[0], splits, is_lonlat=cells[1])
-        return found
+            scores |= grow(steps, cells[0], splits, is_lonlat=cells[1])
+        return scores
 
     first = np.unique(steps.trajectory[blocks[0].test])
-    start = evidence(hypotheses[0], subset(data, np.isin(data.trajectory, first)), seed=seed, **how)
+    start = evidence(
+        hypotheses[0], subset(data, np.isin(data.trajectory, first)), seed=seed, **options
+    )
     warnings = list(models.warnings)
     if start.status is not Status.OK:
         warnings.append(f"{start.name}, first block: {start.status.advice}")
-    held, totals = dict(models.values), {h.name: log_evidences[h.name] for h in hypotheses}
-    found = score_splits(learner, steps, folds, blocks, start.log_evidence)
-    for name, (by_trajectory, total) in found.items():
-        held[name], totals[name] = by_trajectory, total
+    held_out, totals = dict(models.values), {h.name: log_evidences[h.name] for h in hypotheses}
+    split_scores = score_splits(learner, steps, folds, blocks, start.log_evidence)
+    for name, (by_trajectory, total) in split_scores.items():
+        held_out[name], totals[name] = by_trajectory, total
     return LearnedScores(
-        held_out=replace(models, values=held, warnings=tuple(warnings)),
+        held_out=replace(models, values=held_out, warnings=tuple(warnings)),
         sequential=totals,
         blocks=tuple(len(np.unique(steps.trajectory[block.test])) for block in blocks),
         start=start.name,

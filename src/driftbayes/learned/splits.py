@@ -1,4 +1,4 @@
-"""Score densities that were learned from some trajectories on others: folds and blocks."""
+"""Score learned densities on held-out trajectories: folds and sequential blocks."""
 
 __all__ = ["Learner", "Split", "Steps", "blocks_of", "folds_of", "score_splits", "successive_steps"]
 
@@ -16,18 +16,18 @@ from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
-# Trajectories of the first block at least, and its share of all.
+# Smallest number of trajectories in the first block, and its fraction of all.
 _MIN_FIRST, _FIRST_SHARE = 4, 1 / 16
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Displacements with those before them, in the order of the data.
+    """Displacements with the previous displacements, in the order of the data.
 
     Args:
         dx: Displacement vectors (step, dim).
-        previous: The displacement before each, zero where there is none.
-        has_previous: Whether there is one: not at the beginning of a run.
+        previous: Previous displacement of each step, zero where there is none.
+        has_previous: Whether there is a previous displacement: not at the start of a run.
         trajectory: Number of the trajectory of each step.
     """
 
@@ -41,13 +41,13 @@ class Steps:
 
 
 def successive_steps(data: Displacements) -> Steps:
-    """Join each displacement with the one before it in its run.
+    """Pair each displacement with the previous one in its run.
 
     Args:
-        data: Displacements at one tau, which follow each other without overlap.
+        data: Successive displacements at one tau, without overlap.
 
     Raises:
-        DriftbayesError: Steps differ in duration, or no step has one before it.
+        DriftbayesError: Steps differ in duration, or no step has a previous one.
 
     Example:
         >>> from driftbayes import Displacements
@@ -67,8 +67,8 @@ def successive_steps(data: Displacements) -> Steps:
     first[np.cumsum(data.row_sizes) - data.row_sizes] = True
     if first.all():
         msg = (
-            f"no two successive displacements at tau = {readable(data.tau, data.time_unit)}, of "
-            "which a density given the previous one could be learned; use a smaller tau"
+            f"no two successive displacements at tau = {readable(data.tau, data.time_unit)}, as a "
+            "density given the previous displacement needs; use a smaller tau"
         )
         raise DriftbayesError(msg)
     previous = np.where(first[:, None], 0.0, np.roll(data.dx, 1, axis=0))
@@ -77,24 +77,23 @@ def successive_steps(data: Displacements) -> Steps:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Steps that a density is learned from, and others that it is judged by.
+    """Training and test steps.
 
     Args:
-        train: Whether each step belongs to the first.
-        test: Whether it belongs to the second.
+        train: Whether each step is a training step.
+        test: Whether each step is a test step.
     """
 
     train: BoolArray
     test: BoolArray
 
 
-# For each density by name the log densities of the test steps of each split, learned from its
-# training steps.
+# Maps splits to log densities of their test steps, for each density by name.
 Learner = Callable[[Sequence[Split]], Mapping[str, Sequence[FloatArray]]]
 
 
 def folds_of(steps: Steps, n_folds: int) -> list[Split]:
-    """Divide trajectories into folds, each to be judged by what the others teach.
+    """Divide trajectories into folds for cross-validation.
 
     Args:
         steps: Steps of all trajectories.
@@ -105,14 +104,15 @@ def folds_of(steps: Steps, n_folds: int) -> list[Split]:
 
 
 def blocks_of(steps: Steps, seed: int, first: int | None = None) -> list[Split]:
-    """Divide trajectories, in random order, into blocks that about double what came before.
+    """Divide trajectories, in random order, into blocks that each about double the data.
 
-    Each split has one block to be judged by all before it; of the first there is nothing before.
+    The test steps of a split are one block, its training steps all earlier blocks; the first split
+    has no training steps.
 
     Args:
         steps: Steps of all trajectories.
-        seed: Key of the random order.
-        first: Trajectories in the first block; by default 4 or a sixteenth of all.
+        seed: Random seed of the order.
+        first: Number of trajectories in the first block; by default 4 or a sixteenth of all.
     """
     numbers = np.unique(steps.trajectory)
     n = len(numbers)
@@ -122,10 +122,13 @@ def blocks_of(steps: Steps, seed: int, first: int | None = None) -> list[Split]:
     order = np.random.Generator(key).permutation(numbers)
     n_doublings = max(round(np.log2(n / first)), 1) if n > first else 0
     edges = [0, *np.rint(np.geomspace(first, n, n_doublings + 1)).astype(int).tolist()]
-    place = np.empty(int(numbers.max()) + 1, dtype=np.int64)
-    place[order] = np.arange(n)
-    own = place[steps.trajectory]
-    return [Split(own < begin, (own >= begin) & (own < end)) for begin, end in pairwise(edges)]
+    order_of = np.empty(int(numbers.max()) + 1, dtype=np.int64)
+    order_of[order] = np.arange(n)
+    order_of_step = order_of[steps.trajectory]
+    return [
+        Split(order_of_step < begin, (order_of_step >= begin) & (order_of_step < end))
+        for begin, end in pairwise(edges)
+    ]
 
 
 def score_splits(
@@ -135,29 +138,29 @@ def score_splits(
     blocks: Sequence[Split],
     first: float | None = None,
 ) -> dict[str, tuple[FloatArray, float]]:
-    r"""Score densities on held-out folds, and on blocks given those before them.
+    r"""Score densities on held-out folds, and on blocks given the earlier blocks.
 
-    The sum $\sum_i \ln p(B_i \mid B_1 \dots B_{i-1})$ over blocks is minus a code length of the
-    data for any density that has seen only the blocks before. It is ln Z where the density is the
-    posterior predictive of a model with a prior.
+    The sum $\sum_i \ln p(B_i \mid B_1 \dots B_{i-1})$ over blocks is minus the prequential code
+    length of the data, for any density learned from earlier blocks only. It equals ln Z for the
+    posterior predictive density of a model with a prior.
 
     Args:
-        learner: Learns from the training steps of each split and judges its test steps.
+        learner: Learns from the training steps of each split and scores its test steps.
         steps: Steps of all trajectories.
-        folds: As `folds_of` gives them.
-        blocks: As `blocks_of` gives them.
-        first: Log density of the first block, for densities that need data to learn from.
+        folds: Splits from `folds_of`.
+        blocks: Splits from `blocks_of`.
+        first: Log density of the first block, for densities that need training data.
 
     Returns:
-        For each density the sum of held-out log densities of each trajectory, and the sum over
+        For each density, the sum of held-out log densities of each trajectory, and the sum over
         blocks.
     """
     later = blocks if first is None else blocks[1:]
-    found, numbers = {}, np.unique(steps.trajectory)
+    scores, numbers = {}, np.unique(steps.trajectory)
     for name, logs in learner([*folds, *later]).items():
-        held = np.empty(len(steps))
+        held_out = np.empty(len(steps))
         for split, values in zip(folds, logs[: len(folds)], strict=True):
-            held[split.test] = values
-        sums = np.bincount(steps.trajectory, weights=held)[numbers].astype(np.float64)
-        found[name] = (sums, (first or 0.0) + sum(float(np.sum(v)) for v in logs[len(folds) :]))
-    return found
+            held_out[split.test] = values
+        sums = np.bincount(steps.trajectory, weights=held_out)[numbers].astype(np.float64)
+        scores[name] = (sums, (first or 0.0) + sum(float(np.sum(v)) for v in logs[len(folds) :]))
+    return scores

@@ -1,4 +1,4 @@
-"""Train many small networks side by side, each on its own part of the trajectories."""
+"""Train many small networks in parallel, each on its own part of the trajectories."""
 
 __all__ = ["Ensemble", "Rows", "Task", "Training", "require_optax", "train"]
 
@@ -18,27 +18,27 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.learned.mixture import LinearFit, MixtureNetwork
 from driftbayes.typing import FloatArray, IntArray
 
-# Arrays of NumPy until they are computed with.
+# NumPy or JAX arrays.
 Numbers: TypeAlias = Array | np.ndarray
 
-# Steps of training between two looks at the validation part, and the most of its rows.
+# Training steps between two validations, and largest number of validation rows.
 _CHUNK, _MAX_VALIDATION = 50, 2048
-# Rows that are scored at a time.
-_SCORED = 4096
+# Number of rows scored per block.
+_SCORE_BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class Training:
-    """How networks are trained.
+    """Sizes of networks and limits of their training.
 
     Args:
-        n_components: Gaussians in a mixture.
+        n_components: Number of Gaussians in a mixture.
         width: Units of each of two hidden layers.
-        n_members: Networks that are averaged, each with a validation part of its own.
-        max_steps: Steps of Adam at the most.
+        n_members: Number of networks that are averaged, each with its own validation part.
+        max_steps: Largest number of steps of Adam.
         patience: Steps without improvement after which training ends.
-        batch: Rows in a step.
-        rate: First learning rate, which decreases to zero.
+        batch: Rows per step.
+        rate: Initial learning rate, which decays to zero.
     """
 
     n_components: int = 6
@@ -52,12 +52,12 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What one network is trained on.
+    """Training and validation data of one network.
 
     Args:
         fit: Linear fit that whitens the displacements.
-        train: Rows to train on.
-        validation: Rows that say when to stop.
+        train: Training rows.
+        validation: Validation rows, for early stopping.
     """
 
     fit: LinearFit
@@ -83,7 +83,7 @@ class _Maps(eqx.Module):
 
     @classmethod
     def of(cls, fit: LinearFit) -> "_Maps":
-        # Inputs that a network does not see have an infinite scale.
+        # Inputs that a network does not use have an infinite scale.
         inverse = np.linalg.inv(fit.root).T
         return cls(fit.centre, 1 / fit.scale, fit.slope, fit.mean, inverse)
 
@@ -97,10 +97,10 @@ class Ensemble:
     """Trained networks of all tasks.
 
     Args:
-        networks: One network, whose arrays have an axis of tasks in front.
-        tasks: What each was trained on.
-        losses: Mean of -ln q(y | z) over the validation rows of each.
-        n_steps: Steps of training after which each was best.
+        networks: One network, whose arrays have a leading axis of tasks.
+        tasks: Training and validation data of each network.
+        losses: Mean of -ln q(y | z) over the validation rows of each task.
+        n_steps: Training steps after which each network was best.
     """
 
     networks: MixtureNetwork
@@ -109,27 +109,29 @@ class Ensemble:
     n_steps: IntArray
 
     def log_density(self, rows: Rows, task: int, index: IntArray) -> FloatArray:
-        """Log density of the whitened residuals of some rows, in double precision.
+        """Compute the log density of whitened residuals, in double precision.
 
         Args:
             rows: Displacements and inputs in double precision.
-            task: Number of the task.
+            task: Index of the task.
             index: Rows to score.
         """
         network = jax.tree.map(lambda leaf: leaf[task].astype(np.float64), self.networks)
         maps = _Maps.of(self.tasks[task].fit)
         parts = [np.empty(0)]
-        for begin in range(0, len(index), _SCORED):
-            some = index[begin : begin + _SCORED]
-            padded = np.resize(some, _SCORED)
-            parts.append(np.asarray(_log_densities(network, maps, rows, padded))[: len(some)])
+        for begin in range(0, len(index), _SCORE_BLOCK):
+            rows_of_block = index[begin : begin + _SCORE_BLOCK]
+            padded = np.resize(rows_of_block, _SCORE_BLOCK)
+            parts.append(
+                np.asarray(_log_densities(network, maps, rows, padded))[: len(rows_of_block)]
+            )
         return np.concatenate(parts)
 
 
 def train(
     rows: Rows,
     tasks: Sequence[Task],
-    how: Training,
+    training: Training,
     seed: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Ensemble:
@@ -137,59 +139,62 @@ def train(
 
     Args:
         rows: Displacements and inputs.
-        tasks: What to train on.
-        how: Sizes and limits.
-        seed: Key of the first weights and of the batches, with the number of the task.
-        progress: Called with the number of steps done, and of how many.
+        tasks: Training and validation data of each network.
+        training: Sizes and limits.
+        seed: Random seed of initial weights and batches, combined with the index of the task.
+        progress: Called with the number of steps done, and the total.
 
     Raises:
         DriftbayesError: Optax is not installed.
     """
-    adam = _adam(how.rate, how.max_steps)
-    # One stream for each task: it does not depend on the others.
+    adam = _adam(training.rate, training.max_steps)
+    # Each task has its own random stream, independent of the other tasks.
     streams = [
         np.random.Generator(np.random.Philox(key=np.array([seed, 2**32 + i], dtype=np.uint64)))
         for i in range(len(tasks))
     ]
-    sizes = (rows.inputs.shape[1], rows.dx.shape[1], how.n_components, how.width)
+    sizes = (rows.inputs.shape[1], rows.dx.shape[1], training.n_components, training.width)
     networks = _stack([MixtureNetwork.first(*sizes, stream) for stream in streams])
     data = _single((rows, _stack([_Maps.of(task.fit) for task in tasks]), _validation_rows(tasks)))
     state, losses = _start(networks, data, adam)
-    best, least = networks, np.asarray(losses)
+    best, best_losses = networks, np.asarray(losses)
     n_steps = np.zeros(len(tasks), dtype=np.int64)
-    for done in range(_CHUNK, how.max_steps + _CHUNK, _CHUNK):
-        shape = (_CHUNK, how.batch)
+    for done in range(_CHUNK, training.max_steps + _CHUNK, _CHUNK):
+        shape = (_CHUNK, training.batch)
         draws = [
             task.train[stream.integers(0, len(task.train), shape)]
             for task, stream in zip(tasks, streams, strict=True)
         ]
         batches = np.stack(draws, axis=1).astype(np.int32)
-        # Optax mixes types of numbers, which the caller may have forbidden.
+        # Optax relies on implicit type promotion, which the caller may have disabled.
         with jax.numpy_dtype_promotion("standard"):
             networks, state, losses = _chunk(networks, state, batches, data, adam)
-        found = np.asarray(losses)
-        # NaN is no improvement: the weights before it are kept.
-        better = found < least
-        least, n_steps = np.where(better, found, least), np.where(better, done, n_steps)
+        new_losses = np.asarray(losses)
+        # NaN is no improvement: the earlier weights are kept.
+        better = new_losses < best_losses
+        best_losses, n_steps = (
+            np.where(better, new_losses, best_losses),
+            np.where(better, done, n_steps),
+        )
         best = jax.tree.map(partial(_keep_better, better), networks, best)
-        is_last = bool(np.all(done - n_steps >= how.patience)) or done >= how.max_steps
+        is_last = bool(np.all(done - n_steps >= training.patience)) or done >= training.max_steps
         if progress is not None:
-            progress(how.max_steps if is_last else done, how.max_steps)
+            progress(training.max_steps if is_last else done, training.max_steps)
         if is_last:
             break
-    return Ensemble(best, tasks, least.astype(np.float64), n_steps)
+    return Ensemble(best, tasks, best_losses.astype(np.float64), n_steps)
 
 
 @cache
 def _adam(rate: float, max_steps: int) -> Any:
-    """One object for equal numbers, so that programs are compiled once."""
+    """Return one cached optimiser per setting, so that programs are compiled once."""
     optax = require_optax()
     return optax.adam(optax.cosine_decay_schedule(rate, max_steps))
 
 
 @eqx.filter_jit
 def _start(networks: MixtureNetwork, data: Any, adam: Any) -> tuple[Any, Array]:
-    """First state of Adam, and the losses of the validation rows before training."""
+    """Return the initial state of Adam, and the validation losses before training."""
     return adam.init(networks), _validation_losses(networks, data)
 
 
@@ -201,15 +206,15 @@ def _chunk(
     data: Any,
     adam: Any,
 ) -> tuple[MixtureNetwork, Any, Float[Array, " task"]]:
-    """Some steps of Adam for every task, and the losses of the validation rows after them."""
+    """Run several steps of Adam for every task, and return the validation losses after them."""
     rows, maps, _ = data
 
     def loss(networks: MixtureNetwork, index: Array) -> Array:
-        # The sum over tasks: each network has its own gradient, and Adam works element by element.
-        def of(network: MixtureNetwork, own: _Maps, some: Array) -> Array:
-            return -jnp.mean(_log_density(network, own, rows, some))
+        # A sum over tasks keeps the gradients of the networks separate; Adam is elementwise.
+        def task_loss(network: MixtureNetwork, task_maps: _Maps, rows_used: Array) -> Array:
+            return -jnp.mean(_log_density(network, task_maps, rows, rows_used))
 
-        return jnp.sum(jax.vmap(of)(networks, maps, index))
+        return jnp.sum(jax.vmap(task_loss)(networks, maps, index))
 
     def step(carry: Any, index: Any) -> Any:
         networks, state = carry
@@ -221,13 +226,15 @@ def _chunk(
 
 
 def _validation_losses(networks: MixtureNetwork, data: Any) -> Float[Array, " task"]:
-    """Mean of -ln q over the validation rows of each task."""
+    """Return the mean of -ln q over the validation rows of each task."""
     rows, maps, (index, weight) = data
 
-    def of(network: MixtureNetwork, own: _Maps, some: Array, share: Array) -> Array:
-        return -jnp.sum(share * _log_density(network, own, rows, some))
+    def task_loss(
+        network: MixtureNetwork, task_maps: _Maps, rows_used: Array, weights: Array
+    ) -> Array:
+        return -jnp.sum(weights * _log_density(network, task_maps, rows, rows_used))
 
-    return jax.vmap(of)(networks, maps, index, weight)
+    return jax.vmap(task_loss)(networks, maps, index, weight)
 
 
 def _log_density(
@@ -241,13 +248,13 @@ _log_densities = eqx.filter_jit(_log_density)
 
 
 def _validation_rows(tasks: Sequence[Task]) -> tuple[IntArray, FloatArray]:
-    """Validation rows of each task and their weights; of many, evenly spread ones."""
-    most = min(max(len(task.validation) for task in tasks), _MAX_VALIDATION)
+    """Return the validation rows of each task, evenly thinned if many, and their weights."""
+    n_rows = min(max(len(task.validation) for task in tasks), _MAX_VALIDATION)
     index, weight = [], []
     for rows in (task.validation for task in tasks):
-        n = min(len(rows), most)
-        index.append(np.resize(rows[np.arange(n) * len(rows) // n], most))
-        weight.append(np.where(np.arange(most) < n, 1 / n, 0.0))
+        n = min(len(rows), n_rows)
+        index.append(np.resize(rows[np.arange(n) * len(rows) // n], n_rows))
+        weight.append(np.where(np.arange(n_rows) < n, 1 / n, 0.0))
     return np.array(index), np.array(weight)
 
 
@@ -256,13 +263,13 @@ def _stack(trees: Sequence[Any]) -> Any:
 
 
 def _single(tree: Any) -> Any:
-    """Arrays with half the bytes: networks are trained in single precision."""
+    """Convert arrays to single precision, in which networks are trained."""
     halves = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
     return jax.tree.map(lambda leaf: np.asarray(leaf).astype(halves[leaf.dtype]), tree)
 
 
 def _keep_better(better: np.ndarray, new: Array, old: FloatArray) -> FloatArray:
-    """The new weights of tasks that have become better, the old ones of the others."""
+    """Return the new weights of tasks that improved, and the old weights of the others."""
     return np.where(better.reshape((-1,) + (1,) * (new.ndim - 1)), np.asarray(new), old)
 
 

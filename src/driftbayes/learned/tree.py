@@ -1,4 +1,4 @@
-r"""Gaussian regressions in the cells of a quadtree, averaged over all ways to divide the region."""
+r"""Gaussian regressions in the cells of a quadtree, averaged over all partitions of the region."""
 
 __all__ = ["TREES", "grow"]
 
@@ -14,20 +14,21 @@ from driftbayes.learned.splits import Split, Steps
 from driftbayes.space.cells import box_around, levels_of
 from driftbayes.typing import FloatArray, IntArray
 
-# Whether a tree's regressions are on the displacement before.
+# Whether the regressions of a tree include the previous displacement.
 TREES = {"tree:place": False, "tree:place+memory": True}
 _MAX_DEPTH, _STEPS_PER_CELL, _MIN_STEPS = 6, 10, 8
 
 
 @dataclass(frozen=True, eq=False)
 class Regressions:
-    r"""Conjugate regressions $y = B^{\mathsf T} f + \varepsilon$, many side by side.
+    r"""A batch of conjugate regressions $y = B^{\mathsf T} f + \varepsilon$.
 
     With $\varepsilon \sim N(0, \Sigma)$, $B \mid \Sigma \sim MN(0, I, \Sigma)$ and
-    $\Sigma \sim IW(2 I, d + 3)$: unit prior mean of Σ and one step's worth of shrinkage for B.
+    $\Sigma \sim IW(2 I, d + 3)$: Σ has unit prior mean, and the prior of B has the weight of one
+    step.
 
     Args:
-        count: Steps n of each regression.
+        count: Number of steps n of each regression.
         ff: Sums of $f f^{\mathsf T}$.
         fy: Sums of $f y^{\mathsf T}$.
         yy: Sums of $y y^{\mathsf T}$.
@@ -52,7 +53,7 @@ class Regressions:
 
     @property
     def _posterior(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Precision of B, its mean, scale and degrees of freedom of Σ."""
+        """Return precision and mean of B, and scale and degrees of freedom of Σ."""
         n_dim = self.yy.shape[-1]
         precision = self.ff + np.eye(self.ff.shape[-1])
         mean = np.asarray(np.linalg.solve(precision, self.fy), dtype=np.float64)
@@ -61,7 +62,7 @@ class Regressions:
 
     @property
     def log_evidence(self) -> FloatArray:
-        """Log density of all steps of each regression, parameters integrated out."""
+        """Return the log marginal likelihood of each regression."""
         n_dim = self.yy.shape[-1]
         precision, _, scale, freedom = self._posterior
         first = n_dim + 3.0
@@ -76,20 +77,20 @@ class Regressions:
         )
 
     def predict(self, f: FloatArray, y: FloatArray, cell: IntArray) -> FloatArray:
-        """Log predictive density of further steps, each by the regression of one cell."""
+        """Return the log predictive density of new steps, each by the regression of its cell."""
         n_dim = y.shape[1]
         precision, mean, scale, freedom = (part[cell] for part in self._posterior)
-        own = freedom - n_dim + 1
+        dof = freedom - n_dim + 1
         away = y - np.einsum("nq,nqd->nd", f, mean)
         wider = 1 + np.einsum("nq,nq->n", f, np.linalg.solve(precision, f[:, :, None])[:, :, 0])
-        scale = scale * (wider / own)[:, None, None]
+        scale = scale * (wider / dof)[:, None, None]
         square = np.einsum("nd,nd->n", away, np.linalg.solve(scale, away[:, :, None])[:, :, 0])
         return np.asarray(
-            gammaln(0.5 * (own + n_dim))
-            - gammaln(0.5 * own)
-            - 0.5 * n_dim * np.log(own * np.pi)
+            gammaln(0.5 * (dof + n_dim))
+            - gammaln(0.5 * dof)
+            - 0.5 * n_dim * np.log(dof * np.pi)
             - 0.5 * np.linalg.slogdet(scale)[1]
-            - 0.5 * (own + n_dim) * np.log1p(square / own)
+            - 0.5 * (dof + n_dim) * np.log1p(square / dof)
         )
 
 
@@ -98,38 +99,38 @@ def grow(
 ) -> dict[str, list[FloatArray]]:
     r"""Learn the density of a displacement in cells, from the training steps of each split.
 
-    A step in a cell is Gaussian with that cell's mean, covariance and, with memory, regression on
-    the displacement before, all integrated out. The average over all ways to divide the region is
-    a mixture of the cells that hold the step, one for each depth, by their probability given the
-    training steps. Prior scales are those of a linear fit to all training steps.
+    A step in a cell is Gaussian with the cell's mean, covariance and, with memory, regression on
+    the previous displacement, all marginalised. The average over all partitions is a mixture over
+    the cells that contain the step, one per depth, weighted by their posterior probability. Prior
+    scales are those of a linear fit to all training steps.
 
     Args:
         steps: Steps of all trajectories.
-        places: Where each begins, in a plane.
-        splits: What to learn from and what to judge.
-        is_lonlat: Whether places are longitudes and latitudes in degrees.
+        places: Start positions of steps, in a plane.
+        splits: Training and test steps.
+        is_lonlat: Whether positions are longitudes and latitudes in degrees.
 
     Returns:
-        For each of `TREES` and each split the log densities of its test steps, in the units of the
-        data. A step without one before it has the density without memory.
+        Log densities of the test steps of each split, for each of `TREES`, in the units of the
+        data. A step without a previous one has the density without memory.
     """
-    found: dict[str, list[FloatArray]] = {name: [] for name in TREES}
+    log_densities: dict[str, list[FloatArray]] = {name: [] for name in TREES}
     for split in splits:
-        # A step outside the region of the training steps belongs to the cell at its edge.
+        # A step outside the region of the training steps belongs to the nearest cell.
         box = box_around(places[split.train], is_lonlat=is_lonlat)
         codes = box.codes(places, _MAX_DEPTH)
-        plain = _tree(steps, codes, split, memory=False)
-        found["tree:place"].append(plain)
-        own = split.test & steps.has_previous
-        values = plain.copy()
-        with_previous = Split(split.train & steps.has_previous, own)
-        values[own[split.test]] = _tree(steps, codes, with_previous, memory=True)
-        found["tree:place+memory"].append(values)
-    return found
+        without_memory = _tree(steps, codes, split, memory=False)
+        log_densities["tree:place"].append(without_memory)
+        is_scored = split.test & steps.has_previous
+        values = without_memory.copy()
+        with_previous = Split(split.train & steps.has_previous, is_scored)
+        values[is_scored[split.test]] = _tree(steps, codes, with_previous, memory=True)
+        log_densities["tree:place+memory"].append(values)
+    return log_densities
 
 
 def _tree(steps: Steps, codes: IntArray, split: Split, *, memory: bool) -> FloatArray:
-    """Log densities of the test steps of one split."""
+    """Return the log densities of the test steps of one split."""
     previous = steps.previous if memory else np.zeros_like(steps.previous)
     fit = linear_fit(steps.dx[split.train], previous[split.train], previous.shape[1])
     y = fit.residuals(steps.dx, previous)
@@ -146,22 +147,24 @@ def _tree(steps: Steps, codes: IntArray, split: Split, *, memory: bool) -> Float
         inside = split.train & (at >= 0)
         n_cells = len(levels.codes[depth])
         nodes.append((at, Regressions.of(f[inside], y[inside], at[inside], n_cells)))
-    tree = average_prunings([own.log_evidence for _, own in nodes], levels.parents)
+    tree = average_prunings([regression.log_evidence for _, regression in nodes], levels.parents)
     logs = np.full((len(nodes) + 1, np.count_nonzero(split.test)), -np.inf)
-    left = np.ones(logs.shape[1])
-    for depth, (at, own) in enumerate(nodes):
-        place = at[split.test]
-        there = place >= 0
-        weight = tree.leaf[depth][place[there]]
-        left[there] -= weight
-        density = own.predict(f[split.test][there], y[split.test][there], place[there])
+    remaining = np.ones(logs.shape[1])
+    for depth, (at, regression) in enumerate(nodes):
+        index = at[split.test]
+        has_data = index >= 0
+        weight = tree.leaf[depth][index[has_data]]
+        remaining[has_data] -= weight
+        density = regression.predict(
+            f[split.test][has_data], y[split.test][has_data], index[has_data]
+        )
         with np.errstate(divide="ignore"):
-            logs[depth, there] = np.log(weight) + density
-    # A cell without training steps, below one that is divided: what holds before the data.
-    empty = left > 1e-12
+            logs[depth, has_data] = np.log(weight) + density
+    # A cell without training steps below a divided cell has the prior predictive density.
+    empty = remaining > 1e-12
     if empty.any():
         none = Regressions.of(f[:0], y[:0], np.zeros(0, dtype=np.int64), 1)
         zero = np.zeros(np.count_nonzero(empty), dtype=np.int64)
         prior = none.predict(f[split.test][empty], y[split.test][empty], zero)
-        logs[-1, empty] = np.log(left[empty]) + prior
+        logs[-1, empty] = np.log(remaining[empty]) + prior
     return np.asarray(logsumexp(logs, axis=0) - fit.log_det)

@@ -1,4 +1,4 @@
-"""Compare ways to simulate by when particles first arrive at a distance."""
+"""Compare simulation models by the first-passage time to a distance."""
 
 __all__ = ["Arrival", "Arrivals", "arrivals", "parse_target"]
 
@@ -25,11 +25,11 @@ from driftbayes.prediction.first_passage import (
 from driftbayes.prediction.forecast import Forecast
 from driftbayes.representation import Table, number, with_error, with_unit
 
-# Paths of each model have a random stream of their own.
+# Key of the random stream of paths; each model has its own.
 _STREAM = 2**62
-# Below this a probability is lost in rounding.
+# Smaller probabilities are below rounding.
 _NEGLIGIBLE = 1e-12
-# The first particles to arrive.
+# Fraction of particles that defines an early arrival.
 _EARLY = 0.1
 
 
@@ -37,14 +37,14 @@ def parse_target(text: str, units: tuple[str, str]) -> tuple[Shape, float]:
     """Read a target of first arrival: "line:30km" or "circle:30km".
 
     Args:
-        text: Shape and distance; a distance alone is that of a line.
+        text: Shape and distance; a distance alone means a line.
         units: Units of length and time of the data.
     """
     shape, colon, distance = str(text).partition(":")
     if not colon:
         shape, distance = "line", str(text)
     if shape not in get_args(Shape):
-        msg = f"a target of arrival is line:DISTANCE or circle:RADIUS, got {text!r}"
+        msg = f"a target of arrival must be line:DISTANCE or circle:RADIUS, got {text!r}"
         raise DriftbayesError(msg)
     value = in_units(distance, LENGTH, units, "arrival")
     if not (np.isfinite(value) and value > 0):
@@ -55,16 +55,16 @@ def parse_target(text: str, units: tuple[str, str]) -> tuple[Shape, float]:
 
 @dataclass(frozen=True)
 class Arrival:
-    """Probability of arrival under one way to simulate.
+    """Probability of arrival under one simulation model.
 
     Args:
         horizon: Time ahead.
-        name: Of the choice.
-        probability: That a particle has arrived by then.
-        error: Standard error of this probability by simulation; 0 where it is exact.
-        early: Time by which the first tenth has arrived; NaN if that is after the horizon.
-        ratio: Over that of the model average.
-        loss: Loss of logarithmic score per particle, of a forecast whether it has arrived, in nats.
+        name: Name of the choice.
+        probability: Probability that a particle has arrived by the horizon.
+        error: Standard error of the probability by simulation; 0 where it is exact.
+        early: Time by which the first tenth has arrived; NaN if after the horizon.
+        ratio: Ratio of the probability to that of the model average.
+        loss: Loss of logarithmic score per particle for the event of arrival, in nats.
     """
 
     horizon: float
@@ -78,13 +78,13 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """First arrival at a distance, for each horizon and way to simulate.
+    """First arrival at a distance, for each horizon and simulation model.
 
     Args:
         shape: A straight line, or a circle about the start.
-        distance: Its distance, or radius.
-        choices: Ways to simulate, for each horizon in turn; the model average first.
-        notes: What the numbers leave open.
+        distance: Distance of the line, or radius of the circle.
+        choices: Simulation models, for each horizon in turn; the model average first.
+        notes: Limitations of the numbers.
     """
 
     shape: Shape
@@ -93,38 +93,42 @@ class Arrivals:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Return plain numbers."""
         return {
             "shape": self.shape,
             "distance": self.distance,
             "choices": [
                 {
                     name: value if isinstance(value, str) or np.isfinite(value) else None
-                    for name, value in vars(own).items()
+                    for name, value in vars(choice).items()
                 }
-                for own in self.choices
+                for choice in self.choices
             ],
             "notes": list(self.notes),
         }
 
     def table(self, length_unit: str, time_unit: str) -> Table:
-        """Describe what each choice says of the arrival."""
-        per_time, shown = readable_unit([own.horizon for own in self.choices], time_unit)
+        """Tabulate the arrival under each choice."""
+        per_time, shown = readable_unit([choice.horizon for choice in self.choices], time_unit)
         rows = []
-        for own in self.choices:
-            chance = with_error(100 * own.probability, 100 * own.error)
+        for choice in self.choices:
+            probability = with_error(100 * choice.probability, 100 * choice.error)
             rows.append(
                 (
-                    number(own.horizon * per_time, 4),
-                    own.name,
-                    chance if own.error > 0 else _percent(own.probability),
-                    number(own.early * per_time, 3) if np.isfinite(own.early) else "-",
-                    number(own.ratio, 3) if own.ratio > 1e-9 else "0" if own.ratio >= 0 else "-",
-                    number(own.loss, 2) if own.loss > 1e-9 else "0",
+                    number(choice.horizon * per_time, 4),
+                    choice.name,
+                    probability if choice.error > 0 else _percent(choice.probability),
+                    number(choice.early * per_time, 3) if np.isfinite(choice.early) else "-",
+                    number(choice.ratio, 3)
+                    if choice.ratio > 1e-9
+                    else "0"
+                    if choice.ratio >= 0
+                    else "-",
+                    number(choice.loss, 2) if choice.loss > 1e-9 else "0",
                 )
             )
-        what = {"line": "a straight line", "circle": "a distance from the start,"}[self.shape]
-        title = f"First arrival at {what} {readable(self.distance, length_unit)} away"
+        target = {"line": "a straight line", "circle": "a distance from the start,"}[self.shape]
+        title = f"First arrival at {target} {readable(self.distance, length_unit)} away"
         heads = (
             *(with_unit("T", shown), "choice", "arrived (%)", with_unit("first 10 %", shown)),
             *("ratio", "loss (nats)"),
@@ -142,39 +146,39 @@ def arrivals(
     shape: Shape,
     distance: float,
 ) -> Arrivals:
-    """Compare ways to simulate by the probability of first arrival.
+    """Compare simulation models by the probability of first arrival.
 
     Args:
         forecast: Fitted models.
-        walks: Diffusivities of random walks to judge, by horizon and name.
+        walks: Diffusivities of random walks to compare, by horizon and name.
         shape: A straight line, or a circle about the start.
-        distance: Its distance, or radius, in the units of the data.
+        distance: Distance of the line, or radius of the circle, in the units of the data.
 
     Raises:
         DriftbayesError: A model has neither a closed form nor a state-space form.
     """
     prediction = forecast.prediction
     times, n_dim = prediction.horizons, prediction.n_dim
-    found: dict[str, Law] = {}
+    laws: dict[str, Law] = {}
     notes = []
     for i, draws in enumerate(forecast.draws):
         name = draws.evidence.name
         if _is_brownian(draws):
             kappa = prediction.spreads[name].mixtures[0].variances / (2 * times[0])
-            found[name] = brownian_law(kappa, distance, shape, n_dim)
+            laws[name] = brownian_law(kappa, distance, shape, n_dim)
             continue
         seed = (forecast.seed, _STREAM + i)
-        found[name], moved = simulated_law(draws, times, (distance, shape), n_dim, seed)
+        laws[name], moved = simulated_law(draws, times, (distance, shape), n_dim, seed)
         if moved:
             notes.append(
                 f"{name}: the steps of its paths are too long for the stated error; halving them "
                 f"changes the probability of arrival by up to {number(moved, 2)}"
             )
-    weights = [prediction.probabilities[name] for name in found]
-    average = average_law(list(found.values()), weights)
+    weights = [prediction.probabilities[name] for name in laws]
+    average = average_law(list(laws.values()), weights)
     choices = []
     for time in map(float, times):
-        ways = {"model average": average, **found}
+        ways = {"model average": average, **laws}
         for name, k in walks[time].items():
             ways[name] = brownian_law(np.array([k]), distance, shape, n_dim)
         p = average(time)[0]
@@ -187,7 +191,7 @@ def arrivals(
 
 
 def _early(law: Law, end: float) -> float:
-    """Time by which the first tenth has arrived; NaN if that is after the end."""
+    """Return the time by which the first tenth has arrived; NaN if after the end."""
     if law(end)[0] < _EARLY:
         return float("nan")
     low = 1e-9 * end
@@ -195,7 +199,7 @@ def _early(law: Law, end: float) -> float:
 
 
 def _loss(p: float, q: float) -> float:
-    """Logarithmic score lost by a forecast q of an event of probability p."""
+    """Return the loss of logarithmic score of a forecast q of an event of probability p."""
     return float(rel_entr(p, q) + rel_entr(1 - p, 1 - q))
 
 

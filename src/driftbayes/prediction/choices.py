@@ -1,4 +1,4 @@
-"""Which diffusivity or random flight to use for a horizon, and what another choice costs."""
+"""Recommend a diffusivity or random flight for a horizon, with the loss of other choices."""
 
 __all__ = ["Choice", "Recommendations", "recommend_for"]
 
@@ -32,16 +32,16 @@ _N_NODES = 400
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to simulate the spread at a horizon.
+    """One simulation model of the spread at a horizon.
 
     Args:
         horizon: Time ahead.
-        name: Of the choice.
+        name: Name of the choice.
         kappa: Diffusivity of a random walk with this spread, Var/2T.
-        size: Radius, area or volume of the region that holds a particle with 95 % probability.
-        ratio: That region over the one of the model average.
-        loss: Loss of logarithmic score per particle against the model average, in nats.
-        held: Probability with which the region of this choice holds the particle.
+        size: Length, area or volume of the region with 95 % probability.
+        ratio: Ratio of this region to that of the model average.
+        loss: Loss of logarithmic score per particle relative to the model average, in nats.
+        held: Probability under the model average of the region of this choice.
     """
 
     horizon: float
@@ -55,17 +55,17 @@ class Choice:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recommendations(Described):
-    """What to simulate with, for each horizon.
+    """Recommended simulation model for each horizon.
 
     Args:
-        choices: Ways to simulate, for each horizon in turn; the model average first.
-        memory: Posterior mean and standard deviation of 2k/γ, the variance that memory saves at
-            long times, if Langevin dynamics were fitted.
-        best: Model with the largest probability, and that probability.
+        choices: Simulation models, for each horizon in turn; the model average first.
+        memory: Posterior mean and standard deviation of 2k/γ, the reduction of variance by memory
+            at long times, if Langevin dynamics were fitted.
+        best: Most probable model, and its probability.
         n_dim: Number of axes.
         length_unit: Unit of length.
         time_unit: Unit of time.
-        arrivals: First arrival at a distance, if it was asked for.
+        arrivals: First arrival at a distance, if requested.
     """
 
     choices: tuple[Choice, ...]
@@ -77,7 +77,7 @@ class Recommendations(Described):
     arrivals: Arrivals | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Return plain numbers."""
         return {
             "choices": [vars(choice) for choice in self.choices],
             "variance_saved_by_memory": None if self.memory is None else self.memory[0],
@@ -96,14 +96,14 @@ def recommend_for(
     kappa: float | None = None,
     arrival: tuple[Shape, float] | None = None,
 ) -> Recommendations:
-    """Compare ways to simulate the spread of fresh particles.
+    """Compare models for simulating the spread of fresh particles.
 
-    Each fitted model; a random walk with the diffusivity that is right at this horizon, or at
-    another; a diffusivity of the user.
+    The choices are each fitted model, random walks with the effective diffusivity at this and at
+    other horizons, and a diffusivity of the user.
 
     Args:
         forecast: Fitted models and their spread at the horizons.
-        kappa: A diffusivity to judge, in the units of the data.
+        kappa: A diffusivity to compare, in the units of the data.
         arrival: Also compare the probability of first arrival at this shape and distance.
     """
     prediction = forecast.prediction
@@ -120,14 +120,16 @@ def recommend_for(
             for name, spread in prediction.spreads.items()
             if name != AVERAGE
         }
-        own = walks[float(horizon)] = {}
+        diffusivities = walks[float(horizon)] = {}
         for j, other in enumerate(times):
             where = "this time" if i == j else readable(float(other), unit, 3)
-            own[f"random walk, K right at {where}"] = float(average.diffusivity[j])
+            diffusivities[f"random walk, K right at {where}"] = float(average.diffusivity[j])
         if kappa is not None:
-            own["random walk, K as given"] = kappa
-        ways |= {name: _gaussian(2 * k * horizon, n_dim) for name, k in own.items()}
-        choices += [_judged(name, float(horizon), way, truth) for name, way in ways.items()]
+            diffusivities["random walk, K as given"] = kappa
+        ways |= {name: _gaussian(2 * k * horizon, n_dim) for name, k in diffusivities.items()}
+        choices += [
+            _evaluate_choice(name, float(horizon), way, truth) for name, way in ways.items()
+        ]
     best = max(prediction.probabilities, key=lambda name: prediction.probabilities[name])
     return Recommendations(
         choices=tuple(choices),
@@ -144,38 +146,40 @@ def _gaussian(variance: float, n_dim: int) -> ScaleMixture:
     return ScaleMixture(np.array([variance]), np.ones(1), n_dim)
 
 
-def _judged(name: str, horizon: float, way: ScaleMixture, truth: ScaleMixture) -> Choice:
-    radius, right = (float(m.distance_quantiles([_LEVEL])[0]) for m in (way, truth))
+def _evaluate_choice(
+    name: str, horizon: float, choice: ScaleMixture, truth: ScaleMixture
+) -> Choice:
+    radius, right = (float(m.distance_quantiles([_LEVEL])[0]) for m in (choice, truth))
     return Choice(
         horizon=horizon,
         name=name,
-        kappa=way.variance / (2 * horizon),
-        size=_ball(radius, way.n_dim),
-        ratio=(radius / right) ** way.n_dim,
-        loss=_loss(way, truth) if way is not truth else 0.0,
+        kappa=choice.variance / (2 * horizon),
+        size=_ball(radius, choice.n_dim),
+        ratio=(radius / right) ** choice.n_dim,
+        loss=_loss(choice, truth) if choice is not truth else 0.0,
         held=float(truth.distance_cdf(radius)),
     )
 
 
 def _ball(radius: float, n_dim: int) -> float:
-    """Length, area or volume of a ball."""
+    """Return the length, area or volume of a ball."""
     return float(np.pi ** (n_dim / 2) / gamma(n_dim / 2 + 1) * radius**n_dim)
 
 
-def _loss(way: ScaleMixture, truth: ScaleMixture) -> float:
-    """Kullback–Leibler divergence of a choice from the truth, by integration over the distance."""
+def _loss(choice: ScaleMixture, truth: ScaleMixture) -> float:
+    """Compute the Kullback–Leibler divergence of a choice from the truth, over the distance."""
     nodes, weights = np.polynomial.legendre.leggauss(_N_NODES)
-    # Gaussians end well before twelve of the largest standard deviations.
+    # Gaussians are negligible beyond twelve of the largest standard deviations.
     used = truth.weights > 0
     end = 12 * float(np.sqrt(truth.variances[used].max()))
     r, weights = 0.5 * end * (nodes + 1), 0.5 * end * weights
     log_p = log_score(truth, r)
     surface = truth.n_dim * _ball(1.0, truth.n_dim) * r ** (truth.n_dim - 1)
-    return float(np.sum(weights * surface * np.exp(log_p) * (log_p - log_score(way, r))))
+    return float(np.sum(weights * surface * np.exp(log_p) * (log_p - log_score(choice, r))))
 
 
 def _memory(forecast: Forecast) -> tuple[float, float] | None:
-    """Posterior of 2k/γ of plain Langevin dynamics; None if it was not fitted."""
+    """Return the posterior moments of 2k/γ of plain Langevin dynamics; None if not fitted."""
     for draws in forecast.draws:
         if draws.evidence.name == "langevin":
             values = dict(zip(draws.names, np.asarray(draws.theta).T, strict=True))
@@ -192,12 +196,14 @@ def _(result: Recommendations) -> str:
 
 @describe.register
 def describe_recommendations(result: Recommendations) -> Card:
-    """Describe what each choice costs, and what memory saves."""
+    """Describe the loss of each choice, and the effect of memory."""
     length, time = result.length_unit, result.time_unit
-    what = {1: "half-width", 2: "area", 3: "volume"}[result.n_dim]
+    quantity = {1: "half-width", 2: "area", 3: "volume"}[result.n_dim]
     power = {1: "", 2: "²", 3: "³"}[result.n_dim]
     per_time, shown = readable_unit([c.horizon for c in result.choices], time)
-    per_length, far = readable_unit([c.size ** (1 / result.n_dim) for c in result.choices], length)
+    per_length, length_name = readable_unit(
+        [c.size ** (1 / result.n_dim) for c in result.choices], length
+    )
     rows = []
     for choice in result.choices:
         rows.append(
@@ -214,7 +220,7 @@ def describe_recommendations(result: Recommendations) -> Card:
     heads = (
         *(with_unit("T", shown), "choice"),
         with_unit("K", f"{length}²/{time}" if length and time else ""),
-        with_unit(f"95 % {what}", f"{far}{power}" if far else ""),
+        with_unit(f"95 % {quantity}", f"{length_name}{power}" if length_name else ""),
         *("ratio", "holds (%)", "loss (nats)"),
     )
     table = Table(heads, tuple(rows), "rlrrrrr", title="Fresh particle, velocity unknown", keys=2)
@@ -222,7 +228,7 @@ def describe_recommendations(result: Recommendations) -> Card:
     if result.memory is not None:
         mean, sd = result.memory
         saved = with_error(per_length**2 * mean, per_length**2 * sd)
-        unit = f" {far}²" if far else ""
+        unit = f" {length_name}²" if length_name else ""
         facts.append(("variance saved by memory, 2k/γ", f"{saved}{unit} per axis"))
     sentences = (
         "Loss: logarithmic score lost per particle against the average of the models. A region "

@@ -1,20 +1,20 @@
-r"""Paths of particles that were lost, given those that are still seen, at one parameter value.
+r"""Paths of lost particles conditional on observed ones, at one parameter value.
 
-The observed particles move by themselves: the covariance of their kicks does not depend on where
-an unseen particle is. So the joint density is that of the observed ones, with their velocities w,
-times that of the lost one given them,
+The noise covariance of the observed particles does not depend on the position of an unobserved one.
+The joint density is therefore that of the observed particles, with their velocities w, times the
+conditional density of the lost one,
 
-$$p(x_o, w_o)\; \prod_k p(x_{l,k+1}, w_{l,k+1} \mid x_{l,k}, w_{l,k}, \text{kicks of the others}),$$
+$$p(x_o, w_o)\; \prod_k p(x_{l,k+1}, w_{l,k+1} \mid x_{l,k}, w_{l,k}, \text{noise of the others}).$$
 
-and a path is drawn in two parts, exactly and without weights: first the velocities of the observed
-particles given all their steps, forward by a Kalman filter and backward by sampling; they tell what
-every kick was. Then the path of the lost particle, whose kicks at each step are Gaussian given
-those of the others, at the place that it has reached.
+A path is drawn exactly and without weights in two parts. First the velocities of the observed
+particles are drawn given all their steps, by forward filtering and backward sampling; they
+determine the noise of every step. Then the path of the lost particle is drawn: at each step its
+noise is Gaussian given that of the others, at the position it has reached.
 
-Distances are those of nearest images in a periodic domain, and on the tangent plane on the earth,
-where the evidence takes chords: over 1,000 km these differ by 0.1 %.
+Distances are those of nearest images in a periodic domain, and those on the tangent plane on the
+earth, where the evidence uses chords: over 1,000 km these differ by 0.1 %.
 
-A particle that is seen first after another was lost tells of the lost one's kicks from then on.
+A particle first observed after another was lost informs on the lost one's noise from then on.
 """
 
 __all__ = ["SharedMotion", "paths_of_lost", "shared_motion"]
@@ -34,20 +34,20 @@ from driftbayes.typing import FloatArray, IntArray
 
 # Propagator and noise covariance over one step, and stationary covariance.
 _Matrices = tuple[FloatArray, FloatArray, FloatArray]
-# Added to the correlation of a particle with itself: particles may come close to each other.
+# Added to the diagonal of correlation matrices, which are nearly singular for close particles.
 _JITTER = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class SharedMotion:
-    """A model with shared motion as numbers, at one sampling time.
+    """Matrices of a model with shared motion, at one sampling time.
 
     Args:
-        own: Matrices of one particle, or of what is its own.
+        own: Matrices of one particle, or of its independent part.
         common: Matrices of the common motion; None for a flow.
-        shape: Length, own share, share of divergence (NaN if axes are independent) and smoothness
-            of a flow; None for a common motion.
-        period: Length of the domain along each axis, None where it is not periodic.
+        shape: Correlation length, independent fraction, divergent fraction (NaN if axes are
+            independent) and smoothness of a flow; None for a common motion.
+        period: Period of the domain along each axis, None where it is not periodic.
     """
 
     own: _Matrices
@@ -64,12 +64,12 @@ def shared_motion(
     Args:
         model: The model.
         tau: Sampling time.
-        period: Length of the domain along each axis, None where it is not periodic.
+        period: Period of the domain along each axis, None where it is not periodic.
     """
 
     def matrices(part: AbstractModel) -> _Matrices:
-        found = (*part.transition(jnp.asarray(tau)), part.initial_covariance())
-        a, q, start = (np.asarray(one) for one in found)
+        state_space = (*part.transition(jnp.asarray(tau)), part.initial_covariance())
+        a, q, start = (np.asarray(matrix) for matrix in state_space)
         return a, q, start
 
     if model.kind == "flow":
@@ -81,11 +81,11 @@ def shared_motion(
 
 @dataclass(frozen=True, eq=False)
 class _Linear:
-    """One step of all particles: dx = observe w, w' = move w, and noise of both.
+    """State-space form of one step of all particles: dx = observe w, w' = move w, plus noise.
 
     Args:
-        observe: (step, state).
-        move: (state, state).
+        observe: Observation matrix (step, state).
+        move: Transition matrix (state, state).
         noise: Covariance of the noise of steps and states.
     """
 
@@ -100,32 +100,32 @@ class _Law(Protocol):
     def enter(
         self, k: int, mean: FloatArray, cov: FloatArray
     ) -> tuple[FloatArray, FloatArray]:  # pragma: no cover
-        """State as step k begins, from that after the step before."""
+        """Return the state at the start of step k, from that after step k - 1."""
 
     def linear(self, k: int) -> _Linear:  # pragma: no cover
-        """Equations of step k."""
+        """Return the state-space matrices of step k."""
 
     def kept(self, k: int) -> tuple[IntArray, IntArray]:  # pragma: no cover
-        """Entries of the states after step k - 1, and as step k begins, of those still seen."""
+        """Return the state indices, after step k - 1 and before step k, of continuing particles."""
 
     def columns(self, k: int) -> FloatArray:  # pragma: no cover
-        """Steps, (row, column)."""
+        """Return the steps as a matrix (row, column)."""
 
     def follow(
         self, run: int, x: FloatArray, n_steps: int, drawn: "_Drawn", rng: np.random.Generator
     ) -> FloatArray:  # pragma: no cover
-        """Positions (time, path, axis) of a run after its last step, the first of them x."""
+        """Draw positions (time, path, axis) of a run after its last step, starting at x."""
 
 
-# States as a step begins and after it, (state, column, path), by number of the step.
+# States before and after a step, (state, column, path), by number of the step.
 _Drawn = dict[int, tuple[FloatArray, FloatArray]]
 
 
 def _draw(mean: FloatArray, cov: FloatArray, rng: np.random.Generator, n_paths: int) -> FloatArray:
-    """Draws (state, column, path) of one mean for all paths, or of one for each."""
-    whole = mean[:, :, None] if mean.ndim == 2 else mean
+    """Draw states (state, column, path) with one mean for all paths, or one per path."""
+    means = mean[:, :, None] if mean.ndim == 2 else mean
     kick = rng.standard_normal((len(cov), mean.shape[1] * n_paths))
-    return whole + (_root(cov) @ kick).reshape(len(cov), mean.shape[1], n_paths)
+    return means + (_root(cov) @ kick).reshape(len(cov), mean.shape[1], n_paths)
 
 
 def _root(cov: FloatArray) -> FloatArray:
@@ -139,7 +139,7 @@ def _root(cov: FloatArray) -> FloatArray:
 def _draw_states(
     law: _Law, n_steps: int, first: int, rng: np.random.Generator, n_paths: int
 ) -> _Drawn:
-    """States of the observed particles from step `first` on, given all their steps."""
+    """Draw states of the observed particles from step `first` on, given all their steps."""
     mean, cov = np.zeros((0, 1)), np.zeros((0, 0))
     filtered = {}
     for k in range(n_steps):
@@ -147,8 +147,8 @@ def _draw_states(
         step, dx = law.linear(k), law.columns(k)
         before = (mean, cov)
         n = len(dx)
-        both = np.concatenate([step.observe, step.move])
-        joint = both @ cov @ both.T + step.noise
+        stacked = np.concatenate([step.observe, step.move])
+        joint = stacked @ cov @ stacked.T + step.noise
         gain = cho_solve(cho_factor(joint[:n, :n], lower=True), joint[:n, n:]).T
         mean = step.move @ mean + gain @ (dx - step.observe @ mean)
         cov = joint[n:, n:] - gain @ joint[:n, n:]
@@ -174,19 +174,19 @@ def _draw_states(
                 own_cov = own_cov - gain @ cross.T
             after[left] = _draw(own_mean, own_cov, rng, n_paths)
         step, dx = law.linear(k), law.columns(k)
-        both = np.concatenate([step.observe, step.move])
-        spread = both @ cov
-        joint = spread @ both.T + step.noise
+        stacked = np.concatenate([step.observe, step.move])
+        spread = stacked @ cov
+        joint = spread @ stacked.T + step.noise
         gain = cho_solve(cho_factor(joint, lower=True), spread).T
         steps = np.broadcast_to(dx[:, :, None], (*dx.shape, n_paths))
-        excess = np.concatenate([steps, after]) - (both @ mean)[:, :, None]
+        excess = np.concatenate([steps, after]) - (stacked @ mean)[:, :, None]
         begin = mean[:, :, None] + np.tensordot(gain, excess, axes=1)
         drawn[k] = _draw(begin, cov - gain @ spread, rng, n_paths), after
     return drawn
 
 
 def _matern(r: FloatArray, length: float, nu: float) -> tuple[FloatArray, FloatArray]:
-    """Matérn's correlation C(r) and r C'(r), of order 1/2, 3/2 or 5/2."""
+    """Compute Matérn's correlation C(r) and r C'(r), of order 1/2, 3/2 or 5/2."""
     check_smoothness(nu)
     s = r * (np.sqrt(2 * nu) / length)
     fall = np.exp(-s)
@@ -198,7 +198,7 @@ def _matern(r: FloatArray, length: float, nu: float) -> tuple[FloatArray, FloatA
 
 
 class _FlowLaw:
-    """Kicks correlated in space, of Brownian and Langevin motion."""
+    """Brownian and Langevin motion with spatially correlated noise."""
 
     def __init__(self, motion: SharedMotion, steps: Sequence[SimultaneousSteps]) -> None:
         assert motion.shape is not None
@@ -211,14 +211,14 @@ class _FlowLaw:
         self.is_tensor = not np.isnan(self.divergence)
 
     def _correlation(self, k: int) -> FloatArray:
-        """Of the kicks of the observed particles."""
+        """Return the noise correlation of the observed particles."""
         corr = self._correlation_with(k, self.steps[k].x)
         corr = corr.reshape(len(corr), len(corr))
         corr[np.diag_indices(len(corr))] += self.own + _JITTER
         return corr
 
     def _correlation_with(self, k: int, points: FloatArray) -> FloatArray:
-        """Correlation of their kicks with those elsewhere, (row, row of a point, point)."""
+        """Return the noise correlation with other points, (row, row of a point, point)."""
         x = self.steps[k].x
         apart = x[:, None] - points[None]
         for axis, length in enumerate(self.period or ()):
@@ -230,10 +230,10 @@ class _FlowLaw:
             return (1 - self.own) * along[:, None, :]
         unit = np.divide(apart, r[..., None], out=np.zeros_like(apart), where=r[..., None] > 0)
         outer = np.einsum("pqi,pqj->ipjq", unit, unit)
-        # Free of divergence: C e eᵀ + (C + rC')(1 - e eᵀ); free of rotation: the other way round.
-        both = np.einsum("ij,pq->ipjq", np.eye(2), along + (1 - self.divergence) * slope)
-        both -= (1 - 2 * self.divergence) * outer * slope[None, :, None, :]
-        return (1 - self.own) * both.reshape(2 * len(x), 2, len(points))
+        # Nondivergent: C e eᵀ + (C + rC')(1 - e eᵀ); irrotational: with both factors exchanged.
+        correlation = np.einsum("ij,pq->ipjq", np.eye(2), along + (1 - self.divergence) * slope)
+        correlation -= (1 - 2 * self.divergence) * outer * slope[None, :, None, :]
+        return (1 - self.own) * correlation.reshape(2 * len(x), 2, len(points))
 
     def columns(self, k: int) -> FloatArray:
         dx = self.steps[k].dx
@@ -245,7 +245,7 @@ class _FlowLaw:
         before, old = self.kept(k)
         if not len(old):
             return whole_mean, whole
-        # Regression of the new on the old under the stationary distribution at these positions.
+        # Regress new particles on old ones under the stationary distribution at these positions.
         new = np.setdiff1d(np.arange(len(corr)), old)
         factor = cho_factor(corr[np.ix_(old, old)], lower=True)
         weights = np.zeros((len(corr), len(old)))
@@ -257,10 +257,10 @@ class _FlowLaw:
 
     def linear(self, k: int) -> _Linear:
         corr = self._correlation(k)
-        one = np.eye(len(corr))
+        identity = np.eye(len(corr))
         return _Linear(
-            np.asarray(np.kron(self.propagate[:1, 1:], one)),
-            np.asarray(np.kron(self.propagate[1:, 1:], one)),
+            np.asarray(np.kron(self.propagate[:1, 1:], identity)),
+            np.asarray(np.kron(self.propagate[1:, 1:], identity)),
             np.asarray(np.kron(self.noise, corr)),
         )
 
@@ -287,20 +287,22 @@ class _FlowLaw:
             kick = np.tensordot(root, rng.standard_normal((m + 1, rows, columns, len(x))), axes=1)
             other = self.by_time.get(time + i)
             if other is not None:
-                kick = self._given(other, drawn, path[-1], kick)
+                kick = self._conditional_noise(other, drawn, path[-1], kick)
             move = step_by * state + kick[0]
             state = keep_by * state + kick[-1] if m else state
             path.append(path[-1] + move.reshape(-1, len(x)).T)
         return np.stack(path)
 
-    def _given(self, k: int, drawn: _Drawn, x: FloatArray, kick: FloatArray) -> FloatArray:
-        """Kicks at x, given those of the observed particles at step k.
+    def _conditional_noise(
+        self, k: int, drawn: _Drawn, x: FloatArray, noise: FloatArray
+    ) -> FloatArray:
+        """Draw the noise at x conditional on that of the observed particles at step k.
 
         Args:
             k: Number of the step.
             drawn: States of the observed particles.
-            x: Where each path is, (path, axis).
-            kick: Kicks without the others, (state, row, column, path).
+            x: Position of each path, (path, axis).
+            noise: Unconditional noise, (state, row, column, path).
         """
         factor = cholesky(self._correlation(k), lower=True, check_finite=False)
         with_x = self._correlation_with(k, x)
@@ -310,17 +312,17 @@ class _FlowLaw:
         left = np.eye(rows) - np.einsum("srp,sqp->prq", white, white)
         values, vectors = np.linalg.eigh(left)
         roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        out = np.einsum("prq,aqcp->arcp", roots, kick)
-        for i, seen in enumerate(self._kicks(k, drawn)):
-            flat = seen.reshape(size, -1)
-            told = solve_triangular(factor, flat, lower=True, check_finite=False)
-            told = told.reshape(size, -1, 1 if seen.ndim == 2 else n_paths)
-            told = np.broadcast_to(told, (*told.shape[:2], n_paths))
-            out[i] += np.einsum("srp,scp->rcp", white, told)
+        out = np.einsum("prq,aqcp->arcp", roots, noise)
+        for i, observed_noise in enumerate(self._observed_noise(k, drawn)):
+            flat = observed_noise.reshape(size, -1)
+            whitened = solve_triangular(factor, flat, lower=True, check_finite=False)
+            whitened = whitened.reshape(size, -1, 1 if observed_noise.ndim == 2 else n_paths)
+            whitened = np.broadcast_to(whitened, (*whitened.shape[:2], n_paths))
+            out[i] += np.einsum("srp,scp->rcp", white, whitened)
         return out
 
-    def _kicks(self, k: int, drawn: _Drawn) -> list[FloatArray]:
-        """Kicks of the observed particles' positions and velocities."""
+    def _observed_noise(self, k: int, drawn: _Drawn) -> list[FloatArray]:
+        """Return the noise of the observed particles' positions and velocities."""
         dx = self.columns(k)
         if not len(self.start):
             return [dx]
@@ -332,10 +334,10 @@ class _FlowLaw:
 
 
 class _CommonLaw:
-    """A motion that all share beside each particle's own.
+    """A common motion of all particles plus an independent motion of each.
 
-    The state is the last step of the common motion, what is beside its position in its state, and
-    the same of each particle, (state, particle).
+    The state is the last step of the common motion, the rest of its state without the position, and
+    the state of each particle without the position, (state, particle).
     """
 
     def __init__(self, motion: SharedMotion, steps: Sequence[SimultaneousSteps]) -> None:
@@ -364,22 +366,24 @@ class _CommonLaw:
 
     def linear(self, k: int) -> _Linear:
         n, shared = len(self.steps[k].runs), self.n_shared
-        one, ones, zero = np.eye(n), np.ones((n, 1)), np.zeros((n, 1))
+        identity, ones, zero = np.eye(n), np.ones((n, 1)), np.zeros((n, 1))
         (own, own_noise, _), (common, common_noise, _) = self.own, self.common
-        observe = np.concatenate([zero, ones * common[:1, 1:], np.kron(own[:1, 1:], one)], axis=1)
+        observe = np.concatenate(
+            [zero, ones * common[:1, 1:], np.kron(own[:1, 1:], identity)], axis=1
+        )
         move = np.zeros((shared + self.n_own * n,) * 2)
         move[:shared, 1:shared] = common[:, 1:]
-        move[shared:, shared:] = np.kron(own[1:, 1:], one)
-        # From the noise of the common motion, then of each particle's, to steps and states.
+        move[shared:, shared:] = np.kron(own[1:, 1:], identity)
+        # Map the noise of the common motion, then of each particle, to steps and states.
         n_rows = n + len(move)
         spread = np.zeros((n_rows, shared + (self.n_own + 1) * n))
         spread[:n, :1] = ones
         spread[n : n + shared, :shared] = np.eye(shared)
-        spread[:n, shared : shared + n] = one
+        spread[:n, shared : shared + n] = identity
         spread[n + shared :, shared + n :] = np.eye(self.n_own * n)
         noise = np.zeros((spread.shape[1],) * 2)
         noise[:shared, :shared] = common_noise
-        noise[shared:, shared:] = np.kron(own_noise, one)
+        noise[shared:, shared:] = np.kron(own_noise, identity)
         return _Linear(observe, move, spread @ noise @ spread.T)
 
     def kept(self, k: int) -> tuple[IntArray, IntArray]:
@@ -430,27 +434,27 @@ def paths_of_lost(
     rng: np.random.Generator,
     n_paths: int,
 ) -> FloatArray:
-    """Paths (path, run, time, axis) of lost particles, from their last position on.
+    """Draw paths (path, run, time, axis) of lost particles from their last position.
 
     Args:
         motion: Model with parameters.
         steps: Steps of all particles, by time.
         runs: Numbers of the runs that ended.
         n_steps: Number of steps to draw.
-        rng: Random numbers.
+        rng: Random number generator.
         n_paths: Number of paths.
     """
     is_flow = motion.common is None
     law: _Law = _FlowLaw(motion, steps) if is_flow else _CommonLaw(motion, steps)
     ends = [_last_step(steps, run) for run in runs]
     drawn: _Drawn = {}
-    # Kicks of a flow without memory are the steps themselves.
+    # The noise of a flow without memory is the steps themselves.
     if not is_flow or len(motion.own[0]) > 1:
         drawn = _draw_states(law, len(steps), min(ends), rng, n_paths)
-    found = []
+    paths = []
     for run, k in zip(runs, ends, strict=True):
-        place = int(np.flatnonzero(steps[k].runs == run)[0])
-        last = steps[k].x[place] + steps[k].dx[place]
+        index = int(np.flatnonzero(steps[k].runs == run)[0])
+        last = steps[k].x[index] + steps[k].dx[index]
         start = np.tile(last, (n_paths, 1))
-        found.append(law.follow(run, start, n_steps, drawn, rng))
-    return np.stack([np.moveaxis(path, 0, 1) for path in found], axis=1)
+        paths.append(law.follow(run, start, n_steps, drawn, rng))
+    return np.stack([np.moveaxis(path, 0, 1) for path in paths], axis=1)

@@ -1,16 +1,16 @@
-r"""First arrival of a fresh particle at a distance: when, and with which probability.
+r"""First-passage time of a fresh particle to a distance.
 
 The distance is that of a straight line, such as a coast, or the radius of a circle (a sphere, an
-interval) about the start. For Brownian motion both are known in closed form: with
+interval) about the start. For Brownian motion the probabilities have closed forms: with
 $s = \kappa T / R^2$,
 
 $$P_\mathrm{line} = \operatorname{erfc}\frac{1}{2\sqrt s}, \qquad
   P_\mathrm{circle} = 1 - \frac{2^{1-\nu}}{\Gamma(\nu + 1)} \sum_{n \ge 1}
   \frac{j_n^{\nu - 1}}{J_{\nu + 1}(j_n)}\, e^{-j_n^2 s}, \qquad \nu = \frac d2 - 1,$$
 
-the first by the reflection principle (the time has an inverse Gaussian distribution without drift),
-the second from the zeros $j_n$ of $J_\nu$. A particle with memory is followed along exact paths in
-small steps, which are halved until this changes the probability by less than its sampling error.
+the first by the reflection principle (the time has a Lévy distribution), the second from the zeros
+$j_n$ of $J_\nu$. A particle with memory is simulated along exact paths in small steps, which are
+halved until the probability changes by less than its sampling error.
 """
 
 __all__ = ["Law", "Shape", "average_law", "brownian_arrival", "brownian_law", "simulated_law"]
@@ -38,12 +38,12 @@ Shape = Literal["line", "circle"]
 # Probability of arrival by a time, and its error.
 Law = Callable[[float], tuple[float, float]]
 
-# Terms of the series; where they do not suffice, nothing has arrived.
+# Number of terms of the series; at times for which they do not suffice, no particle has arrived.
 _N_ZEROS = 400
 _MIN_TIME = 1e-4
 _N_PATHS = 10_000
 _MIN_STEPS, _MAX_STEPS = 256, 8192
-# Share of the sampling error that shorter steps may change.
+# Largest change by halving the steps, as a fraction of the sampling error.
 _STEP_ERROR = 0.5
 
 
@@ -79,15 +79,15 @@ def brownian_arrival(
 
 @cache
 def _zeros(n_dim: int) -> FloatArray:
-    """Zeros of the Bessel function of order d/2 - 1."""
+    """Return the zeros of the Bessel function of order d/2 - 1."""
     n = np.arange(1, _N_ZEROS + 1)
-    # Those of orders -1/2 and 1/2 are those of the cosine and the sine.
-    known = {1: np.pi * (n - 0.5), 2: None, 3: np.pi * n}[n_dim]
-    return np.asarray(jn_zeros(0, _N_ZEROS) if known is None else known)
+    # For orders -1/2 and 1/2 they are those of the cosine and the sine.
+    exact_zeros = {1: np.pi * (n - 0.5), 2: None, 3: np.pi * n}[n_dim]
+    return np.asarray(jn_zeros(0, _N_ZEROS) if exact_zeros is None else exact_zeros)
 
 
 def brownian_law(kappa: FloatArray, distance: float, shape: Shape, n_dim: int) -> Law:
-    """Distribution of the time of Brownian motion, averaged over diffusivities, without error."""
+    """Return the exact first-passage distribution of Brownian motion, averaged over kappa."""
 
     def law(time: float) -> tuple[float, float]:
         return float(np.mean(brownian_arrival(kappa, time, distance, shape, n_dim))), 0.0
@@ -96,11 +96,11 @@ def brownian_law(kappa: FloatArray, distance: float, shape: Shape, n_dim: int) -
 
 
 def average_law(laws: Sequence[Law], weights: Sequence[float]) -> Law:
-    """Average laws by the probabilities of their models."""
+    """Average distributions, weighted by the probabilities of their models."""
 
     def law(time: float) -> tuple[float, float]:
-        both = np.array([own(time) for own in laws])
-        return float(weights @ both[:, 0]), float(np.sqrt(np.square(weights) @ both[:, 1] ** 2))
+        values = np.array([component(time) for component in laws])
+        return float(weights @ values[:, 0]), float(np.sqrt(np.square(weights) @ values[:, 1] ** 2))
 
     return law
 
@@ -112,12 +112,12 @@ def simulated_law(
     n_dim: int,
     seed: tuple[int, int],
 ) -> tuple[Law, float]:
-    """Distribution of the time along exact paths, and how much shorter steps still change it."""
+    """Return the first-passage distribution along exact paths, and its change by halved steps."""
     check_plain([draws.hypothesis], "first arrival", state_space=True)
     n_steps = _MIN_STEPS
     while True:
         hits = _first_hits(draws, (float(times[-1]), n_steps), target, n_dim, seed)
-        fine, coarse = (_counted(own) for own in hits)
+        fine, coarse = (_empirical_law(hit_times) for hit_times in hits)
         moved = [abs(fine(time)[0] - coarse(time)[0]) for time in times]
         errors = [_STEP_ERROR * fine(time)[1] for time in times]
         enough = all(m <= e for m, e in zip(moved, errors, strict=True))
@@ -126,12 +126,12 @@ def simulated_law(
         n_steps *= 2
 
 
-def _counted(hits: FloatArray) -> Law:
+def _empirical_law(hits: FloatArray) -> Law:
     ordered = np.sort(hits)
 
     def law(time: float) -> tuple[float, float]:
         p = np.searchsorted(ordered, time, side="right") / len(ordered)
-        # If none of the paths has arrived, the probability is not zero for sure.
+        # The error is not zero even if none of the paths has arrived.
         return float(p), float(np.sqrt((p * (1 - p) + 1 / len(hits)) / len(hits)))
 
     return law
@@ -157,7 +157,7 @@ def _first_hits(
     n_dim: int,
     seed: tuple[int, int],
 ) -> tuple[FloatArray, FloatArray]:
-    """Times of first arrival along exact paths, and those seen at every other step alone."""
+    """Return first-passage times along exact paths, at all steps and at every other step."""
     (end, n_steps), (distance, shape) = grid, target
     step = end / n_steps
     with jax.enable_x64(True):  # noqa: FBT003

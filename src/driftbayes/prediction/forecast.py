@@ -1,4 +1,4 @@
-"""Possible futures of the particles that were observed, from where they were last seen."""
+"""Ensemble forecasts of observed particles from their last position."""
 
 __all__ = [
     "Forecast",
@@ -40,26 +40,26 @@ from driftbayes.prediction.predict import Prediction, average_weights, checked_h
 from driftbayes.prediction.presence import Gaussians, PresenceMap, presence_map
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
-# Key of the generator that chooses members; no member has so high a number.
+# Key of the generator that draws the models of members; larger than any member number.
 _CHOICE = 2**64 - 1
 _PURPOSE = "a forecast of particles"
 
 
 @dataclass(frozen=True, eq=False)
 class ParticleForecast:
-    """Possible futures of the particles that were observed.
+    """Ensemble forecast of the observed particles.
 
     Args:
-        positions: (member, particle, time, dim) of the particles themselves, without measurement
-            errors; the first time is that of the last fix.
-        horizons: Times since each particle's last fix, the first of them 0.
+        positions: Positions (member, particle, time, dim) without measurement errors; the first
+            time is that of the last fix.
+        horizons: Times since each particle's last fix, the first is 0.
         last_times: Time of each particle's last fix.
         ids: Name of each particle.
         models: Model of each member.
         length_unit: Name of the unit of positions, empty if unknown.
         time_unit: Name of the unit of times, empty if unknown.
-        fixes: Where on the earth the particles were last seen, if positions were laid on planes
-            from longitudes and latitudes.
+        fixes: Last positions on the earth, if positions were projected from longitudes and
+            latitudes.
     """
 
     positions: FloatArray
@@ -72,20 +72,20 @@ class ParticleForecast:
     fixes: LastFixes | None = None
 
     def __repr__(self) -> str:
-        """Sizes of the ensemble."""
+        """Return the sizes of the ensemble."""
         n_members, n_particles = self.positions.shape[:2]
         return f"<ParticleForecast: {n_members} futures each of {n_particles} particles>"
 
     @cached_property
     def lonlat(self) -> FloatArray | None:
-        """Longitude and latitude of the positions in degrees, if that is what the data were."""
+        """Longitude and latitude of the positions in degrees, if the data were in degrees."""
         return None if self.fixes is None else self.fixes.lay(self.positions)
 
     def trajectories(self, **provenance: Any) -> Trajectories:
-        """Every member's path of every particle, named particle/member.
+        """Return every member's path of every particle, named particle/member.
 
-        From longitudes and latitudes they have such again, and each is on a plane of its own, on
-        which it starts at the origin.
+        Data in longitude and latitude give paths in longitude and latitude. Each path is on its
+        own plane, on which it starts at the origin.
         """
         n_members, n_particles, n_times, n_dim = self.positions.shape
         times = (self.last_times[:, None] + self.horizons).ravel()
@@ -103,7 +103,7 @@ class ParticleForecast:
             return paths
         ground = self.fixes.ground
         with warnings.catch_warnings():
-            # A long step is a long horizon here, not a wrong fix.
+            # A long step is due to a long horizon, not to an outlier.
             warnings.simplefilter("ignore", DriftbayesWarning)
             laid = on_plane(paths, frame=ground.frame, radius=ground.radius)
         return laid.in_units(length=(ground.per_metre, self.length_unit))
@@ -111,7 +111,7 @@ class ParticleForecast:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """Predicted dispersion of fresh particles, and of those that were observed.
+    """Predicted dispersion of fresh particles and of the observed ones.
 
     Args:
         prediction: Spread of a fresh particle under each model and their average.
@@ -119,7 +119,7 @@ class Forecast:
         data: Displacements of the fit.
         tracks: The trajectories.
         tau: Sampling time of the fit; None for every fix.
-        seed: Of the draws.
+        seed: Random seed of the draws.
         priors_from_data: Whether scales of the priors were estimated from the same data.
     """
 
@@ -132,7 +132,7 @@ class Forecast:
     priors_from_data: bool | None = None
 
     def __repr__(self) -> str:
-        """Models, horizons and sampling time."""
+        """Return models, horizons and sampling time."""
         unit = self.data.time_unit
         times = ", ".join(readable(time, unit) for time in self.prediction.horizons)
         models = ", ".join(self.prediction.probabilities)
@@ -141,14 +141,14 @@ class Forecast:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader should know of the fits."""
+        """Warnings about the fits."""
         return tuple(f"{d.evidence.name}: {t}" for d in self.draws for t in d.evidence.warnings)
 
     def particles(self, n_members: int = 100) -> "ParticleForecast":
-        """Ensemble of futures of the observed particles.
+        """Draw an ensemble forecast of the observed particles.
 
         Args:
-            n_members: Members per particle.
+            n_members: Number of members per particle.
         """
         return predict_particles(
             self.draws,
@@ -161,12 +161,12 @@ class Forecast:
         )
 
     def presence(self, cell: float | str | None = None, *, n_draws: int = 200) -> PresenceMap:
-        """Probability of presence of the observed particles on a grid, at each horizon.
+        """Compute the probability of presence of the observed particles on a grid, by horizon.
 
         Args:
             cell: Side of a cell: "10km" or a number for a plane, "0.1deg" for longitude and
                 latitude; by default a hundredth of the longer side of the map.
-            n_draws: Posterior draws of each model; models are weighted by their probability.
+            n_draws: Number of posterior draws per model; models are weighted by their probability.
 
         Raises:
             DriftbayesError: The motion is not in a plane, or a model has no forecast of particles.
@@ -176,7 +176,7 @@ class Forecast:
         if cell is not None:
             side = cell_side(cell, tracks.units, in_degrees=fixes is not None)
         horizons = self.prediction.horizons
-        found = gaussians(
+        distribution = gaussians(
             self.draws,
             tracks,
             horizons,
@@ -186,10 +186,10 @@ class Forecast:
         )
         last = tracks.positions[_last_rows(tracks)]
         units = tracks.length_unit, tracks.time_unit
-        return presence_map(found, horizons, last, cell=side, fixes=fixes, units=units)
+        return presence_map(distribution, horizons, last, cell=side, fixes=fixes, units=units)
 
     def to_json(self) -> dict[str, Any]:
-        """The prediction as plain numbers and text."""
+        """Return the prediction as plain numbers and text."""
         return {
             "tau": self.data.tau,
             "length_unit": self.data.length_unit,
@@ -214,20 +214,19 @@ def predict_particles(
     probabilities: Sequence[float] | None = None,
     seed: int = 0,
 ) -> ParticleForecast:
-    """Where the observed particles may go: members of the model-averaged posterior.
+    """Forecast the observed particles by an ensemble from the model-averaged posterior.
 
     Each member has a model, drawn with its probability, and one of that model's posterior draws;
     all particles of a member share them. Paths are those of `ensemble`.
 
     Args:
         draws_by_model: Posterior draws of each model.
-        trajectories: Where the particles were.
+        trajectories: Trajectories.
         horizons: Times since each particle's last fix, positive and increasing.
-        tau: Sampling time at which the past is looked at, best that of the draws; None for
-            every fix.
+        tau: Sampling time of the past positions, preferably that of the draws; None for every fix.
         n_members: Number of members.
         probabilities: Weights of the models, as for `predict`.
-        seed: Key of the random numbers. More members leave the first ones as they were.
+        seed: Random seed. The first members do not depend on the number of members.
     """
     times = checked_horizons(horizons)
     n_members = whole(n_members, "n_members", 1)
@@ -259,18 +258,18 @@ def draw_members(
         draws_by_model: Posterior draws of each model.
         probabilities: Weights of the models, as for `predict`.
         n_members: Number of models to draw.
-        seed: Key of the random numbers. More members leave the first ones as they were.
+        seed: Random seed. The first members do not depend on the number of members.
     """
     weights = average_weights(draws_by_model, probabilities)
-    chance = np.random.Generator(philox(seed, _CHOICE)).random((n_members, 2))
-    # The last is left out: rounding may leave the sum below one.
-    choice = np.searchsorted(np.cumsum(weights)[:-1], chance[:, 0], side="right")
+    uniforms = np.random.Generator(philox(seed, _CHOICE)).random((n_members, 2))
+    # The last edge is omitted: rounding may leave the sum below one.
+    choice = np.searchsorted(np.cumsum(weights)[:-1], uniforms[:, 0], side="right")
     with jax.enable_x64(True):  # noqa: FBT003
         return [
             draws_by_model[m].hypothesis.at(
                 jnp.asarray(draws_by_model[m].theta[int(u * len(draws_by_model[m]))])
             )
-            for m, u in zip(choice, chance[:, 1], strict=True)
+            for m, u in zip(choice, uniforms[:, 1], strict=True)
         ]
 
 
@@ -283,24 +282,25 @@ def ensemble(
     tau: float | None,
     seed: int = 0,
 ) -> FloatArray:
-    r"""Positions (member, particle, time, dim) after each particle's last fix, exact at any time.
+    r"""Draw positions (member, particle, time, dim) after each particle's last fix, exactly.
 
-    The past of a particle, seen every tau back from its last fix, tells through the Kalman filter
-    what is known of its state Y there; that is drawn, and carried on without time-stepping error:
+    A Kalman filter of the past positions, at every tau back from the last fix, gives the
+    distribution of the state Y at the last fix. The state is drawn and propagated without
+    time-stepping error:
 
     $$Y_0 \sim N(m, P), \qquad Y_{n+1} = A(T_{n+1} - T_n)\, Y_n + \varepsilon_n, \quad
       \varepsilon_n \sim N(0, Q).$$
 
-    The paths are of the particle itself. Where its fixes have errors, those of the file or of the
-    model's `+noise`, they tell of its place only as much as the errors let them: the members do
-    not all start at the last fix, and a fix to come would scatter about a member by its error.
+    The paths are those of the particle itself. Where fixes have measurement errors, of the file or
+    of the model's `+noise`, the last position is uncertain: members do not all start at the last
+    fix, and a future fix would scatter about a member by its error.
 
     Args:
         members: One model, with its parameters, for each member.
-        trajectories: Where the particles were.
+        trajectories: Trajectories.
         horizons: Times since each particle's last fix, increasing; the first may be 0.
-        tau: Sampling time at which the past is looked at; None for every fix.
-        seed: Key of the random numbers, with the member's number.
+        tau: Sampling time of the past positions; None for every fix.
+        seed: Random seed, combined with the member's number.
     """
     check_plain_models(members, _PURPOSE, state_space=True)
     times = checked_horizons(horizons)
@@ -308,7 +308,7 @@ def ensemble(
     intervals = np.diff(times, prepend=0.0)
     out = np.empty((len(members), len(last), len(times), trajectories.n_dim))
     with jax.enable_x64(True):  # noqa: FBT003
-        tracks = _seen_backwards(trajectories, tau)
+        tracks = _past_steps(trajectories, tau)
         for i, model in enumerate(members):
             n_state = _n_state(model.template())
             shape = (len(times) + 1, len(last), trajectories.n_dim, n_state)
@@ -328,17 +328,17 @@ def gaussians(
     n_draws: int = 200,
     probabilities: Sequence[float] | None = None,
 ) -> Gaussians:
-    """Exact distribution of the observed particles after each horizon, given each draw.
+    """Compute the exact distribution of the observed particles at each horizon, for each draw.
 
-    Given its parameters, a model's forecast is Gaussian: the state that the Kalman filter leaves at
-    the last fix, carried on. `ensemble` draws from the same distribution.
+    Given its parameters, a model's forecast is Gaussian: the filtered state at the last fix,
+    propagated to the horizon. `ensemble` draws from the same distribution.
 
     Args:
         draws_by_model: Posterior draws of each model.
-        trajectories: Where the particles were.
+        trajectories: Trajectories.
         horizons: Times since each particle's last fix, positive and increasing.
-        tau: Sampling time at which the past is looked at; None for every fix.
-        n_draws: Draws of each model that are used, the first ones.
+        tau: Sampling time of the past positions; None for every fix.
+        n_draws: Number of draws of each model that are used, from the first.
         probabilities: Weights of the models, as for `predict`.
     """
     times = checked_horizons(horizons)
@@ -348,15 +348,15 @@ def gaussians(
     last = trajectories.positions[_last_rows(trajectories)]
     means, sds, shares = [], [], []
     with jax.enable_x64(True):  # noqa: FBT003
-        tracks = _seen_backwards(trajectories, tau)
+        tracks = _past_steps(trajectories, tau)
         for draws, weight in zip(draws_by_model, weights, strict=True):
-            # The others would be computed for nothing.
+            # Models of zero weight are not computed.
             if weight == 0:
                 continue
             theta = draws.theta[:n_draws]
             for values in theta:
                 model = draws.hypothesis.at(jnp.asarray(values))
-                mean, variance = _carried(model, tracks, jnp.asarray(times))
+                mean, variance = _propagate(model, tracks, jnp.asarray(times))
                 means.append(np.asarray(mean) + last[:, None, :])
                 sds.append(np.sqrt(np.asarray(variance)))
             shares += [weight / len(theta)] * len(theta)
@@ -364,10 +364,10 @@ def gaussians(
 
 
 @eqx.filter_jit
-def _carried(
+def _propagate(
     model: AbstractModel, tracks: "_Tracks", times: Float[Array, " time"]
 ) -> tuple[Float[Array, "particle time dim"], Float[Array, "particle time"]]:
-    """Mean, from the last fix, and variance of the position after each time."""
+    """Return mean, relative to the last fix, and variance of the position after each time."""
     mean, cov = jax.vmap(lambda track: _last_state(model, track))(tracks)
     a, q = jax.vmap(lambda time: _transition(model, time))(times)
     first = a[:, 0]
@@ -378,13 +378,13 @@ def _carried(
 
 @cache
 def _n_state(family: AbstractModel) -> int:
-    """Length of the state, position included."""
-    whole = family(**dict.fromkeys(family.parameters, 1.0))
-    return len(whole.initial_covariance())
+    """Return the dimension of the state, position included."""
+    model = family(**dict.fromkeys(family.parameters, 1.0))
+    return len(model.initial_covariance())
 
 
 class _Tracks(eqx.Module):
-    """Steps of each particle up to its last fix, in the order of time, the last ones aligned."""
+    """Steps of each particle up to its last fix, in order of time, aligned at the end."""
 
     dx: Float[Array, "particle step dim"]
     interval: Float[Array, "particle step"]
@@ -392,10 +392,10 @@ class _Tracks(eqx.Module):
     noise_variance: Float[Array, "particle position"]
 
 
-def _seen_backwards(trajectories: Trajectories, tau: float | None) -> _Tracks:
-    """The steps that end at each last fix; a particle too short for one has none."""
+def _past_steps(trajectories: Trajectories, tau: float | None) -> _Tracks:
+    """Return the steps that end at each last fix; a particle with one position has none."""
     n, sd = trajectories.n_trajectories, trajectories.position_sd
-    # Sampling times are counted from the first fix, which in reversed time is the last.
+    # Sampling times are counted from the first fix, which is the last in reversed time.
     mirrored = Trajectories(
         positions=trajectories.positions[::-1],
         times=-trajectories.times[::-1],
@@ -405,12 +405,12 @@ def _seen_backwards(trajectories: Trajectories, tau: float | None) -> _Tracks:
     )
     data = displacements(mirrored, tau, gaps="keep")
     padded = PaddedSteps.from_displacements(data)
-    own = n - 1 - data.trajectory
+    index = n - 1 - data.trajectory
 
     def forward(part: Array, filler: float) -> FloatArray:
-        whole = np.full((n, *part.shape[1:]), filler)
-        whole[own] = np.asarray(part)[: len(own), ::-1]
-        return whole
+        padded = np.full((n, *part.shape[1:]), filler)
+        padded[index] = np.asarray(part)[: len(index), ::-1]
+        return padded
 
     noise = forward(padded.noise_variance, 0.0)
     if sd is not None:
@@ -444,14 +444,14 @@ def _paths(
 
 
 def _transition(model: AbstractModel, interval: Array) -> tuple[Array, Array]:
-    """Propagator and noise over an interval that may be zero, where some models divide by it."""
+    """Return propagator and noise over an interval, safe for models that divide by it if zero."""
     moves = interval > 0
     a, q = model.transition(jnp.where(moves, interval, 1.0))
     return jnp.where(moves, a, jnp.eye(len(a))), jnp.where(moves, q, 0.0)
 
 
 def _last_state(model: AbstractModel, track: _Tracks) -> tuple[Array, Array]:
-    """Mean (dim, state) and covariance of the state at the last fix, counted from that fix."""
+    """Return mean (dim, state) and covariance of the state at, and relative to, the last fix."""
     stationary = model.initial_covariance()
 
     def step(
@@ -465,11 +465,11 @@ def _last_state(model: AbstractModel, track: _Tracks) -> tuple[Array, Array]:
         gain = cov[:, 0] / variance
         mean = (mean + innovation[:, None] * gain[None, :]).at[:, 0].add(-dx)
         cov = cov - jnp.outer(gain, gain) * variance
-        # Before the first fix nothing is known; there the error is that of the fix to come.
+        # Before the first fix the state is stationary, with the error of the next fix.
         before = stationary.at[0, 0].add(error)
         return (jnp.where(is_step > 0, mean, 0.0), jnp.where(is_step > 0, cov, before)), None
 
-    # Errors that the model knows of are added to those of the file.
+    # Measurement errors of the model are added to those of the file.
     errors = track.noise_variance + model.fix_variance()
     mean = jnp.zeros((track.dx.shape[-1], len(stationary)))
     start = (mean, stationary.at[0, 0].add(errors[0]))
@@ -478,7 +478,7 @@ def _last_state(model: AbstractModel, track: _Tracks) -> tuple[Array, Array]:
 
 
 def covariance_root(cov: Float[Array, "state state"]) -> Float[Array, "state state"]:
-    """A square root of a covariance, of which a part may be known exactly."""
+    """Return a square root of a covariance, which may be singular."""
     sd = jnp.sqrt(jnp.maximum(jnp.diag(cov), 0.0))
     inverse = jnp.where(sd > 0, 1 / jnp.where(sd > 0, sd, 1.0), 0.0)
     values, vectors = eigh(cov * jnp.outer(inverse, inverse))
@@ -493,5 +493,5 @@ def _last_rows(trajectories: Trajectories) -> IntArray:
 
 
 def philox(seed: int, member: int) -> np.random.Philox:
-    """Random numbers that depend on the seed and the member, and on nothing else."""
+    """Return a bit generator that depends only on the seed and the member."""
     return np.random.Philox(key=np.array([whole(seed, "seed"), member], dtype=np.uint64))

@@ -1,4 +1,4 @@
-"""Where lost particles are, from those that are still seen."""
+"""Predict the positions of lost particles from those still observed."""
 
 __all__ = ["LostForecast", "LostParticles", "Region", "find_lost", "predict_lost"]
 
@@ -27,22 +27,22 @@ from driftbayes.prediction.predict import checked_horizons
 from driftbayes.prediction.simultaneous import SimultaneousSteps, simultaneous_steps
 from driftbayes.typing import FloatArray, IntArray
 
-# Parameter values at which paths are drawn: for each, all velocities are filtered and sampled.
+# Largest number of parameter values: for each, all velocities are filtered and sampled.
 _MAX_VALUES = 100
-# Entries of the matrices that are kept between the filter and the sampling.
+# Largest number of matrix elements kept between filtering and sampling.
 _MAX_ENTRIES = 2e8
-# Shares of the paths in the inner and the outer region.
+# Fractions of the paths in the inner and the outer region.
 SHARES = (0.5, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Ellipses that hold 50 % and 95 % of the paths, with their covariance as shape.
+    """Ellipses with 50 % and 95 % of the paths, shaped by their covariance.
 
     Args:
         mean: Mean position.
-        covariance: Of the positions.
-        scales: Semi-axes of the ellipse of 50 % and of 95 %, in standard deviations.
+        covariance: Covariance of the positions.
+        scales: Semi-axes of the 50 % and 95 % ellipses, in standard deviations.
     """
 
     mean: FloatArray
@@ -51,7 +51,7 @@ class Region:
 
     @classmethod
     def of(cls, points: FloatArray) -> "Region":
-        """Region of points, (point, axis)."""
+        """Make the region of points, (point, axis)."""
         mean = points.mean(axis=0)
         covariance = np.atleast_2d(np.cov(points.T))
         away = _mahalanobis(points, mean, covariance)
@@ -59,17 +59,17 @@ class Region:
 
     @property
     def radii(self) -> FloatArray:
-        """Radius of a circle (sphere, half an interval) as large as each ellipse."""
+        """Radius of the circle (sphere, half-interval) of the same size as each ellipse."""
         size = float(np.linalg.det(self.covariance)) ** (0.5 / len(self.mean))
         return self.scales * size
 
     def contains(self, point: ArrayLike) -> np.ndarray:
-        """Whether a point is in each of the ellipses."""
+        """Return whether a point is in each ellipse."""
         away = _mahalanobis(np.asarray(point, float)[None], self.mean, self.covariance)
         return np.asarray(away <= self.scales)
 
     def to_json(self) -> dict[str, Any]:
-        """The region as plain numbers."""
+        """Return the region as plain numbers."""
         inner, outer = self.radii.tolist()
         return {
             "mean": self.mean.tolist(),
@@ -81,21 +81,21 @@ class Region:
 
 
 def _mahalanobis(points: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    left = points - mean
-    return np.sqrt(np.sum(left * np.linalg.solve(covariance, left.T).T, axis=1))
+    deviations = points - mean
+    return np.sqrt(np.sum(deviations * np.linalg.solve(covariance, deviations.T).T, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
 class LostParticles:
-    """Possible paths of the particles that were lost, with and without those still seen.
+    """Predicted paths of lost particles, with and without conditioning on the observed ones.
 
-    Both use the same posterior draws. Without the others, only the particle's own past counts.
+    Both use the same posterior draws.
 
     Args:
-        given: Paths given the steps of all other particles, until these end.
-        alone: Paths from the particle's own past.
-        n_seen: How many others are still seen, (particle, time).
-        left_out: Names of lost particles of which the last position stands alone.
+        given: Paths conditional on the steps of all other particles.
+        alone: Paths conditional on the particle's own past only.
+        n_seen: Number of other particles still observed, (particle, time).
+        left_out: Names of lost particles whose last position is isolated.
     """
 
     given: ParticleForecast
@@ -104,30 +104,30 @@ class LostParticles:
     left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """Number of particles and paths."""
+        """Return the number of particles and paths."""
         n_paths, n = self.given.positions.shape[:2]
         return f"<LostParticles: {n_paths:,} paths each of {n} lost particles>"
 
     @cached_property
     def regions(self) -> dict[str, list[list[Region]]]:
-        """Regions by particle and horizon, "given" the others and "alone"."""
+        """Regions by particle and horizon, conditional on the others ("given") and "alone"."""
         return {
             name: [
-                [Region.of(own[:, i]) for i in range(1, own.shape[1])]
-                for own in np.moveaxis(forecast.positions, 1, 0)
+                [Region.of(positions[:, i]) for i in range(1, positions.shape[1])]
+                for positions in np.moveaxis(forecast.positions, 1, 0)
             ]
             for name, forecast in (("given", self.given), ("alone", self.alone))
         }
 
     @cached_property
     def mean_lonlat(self) -> FloatArray | None:
-        """Longitude and latitude of mean positions given the others, (particle, horizon, 2)."""
+        """Longitude and latitude of the conditional mean positions, (particle, horizon, 2)."""
         if self.given.fixes is None:
             return None
         return self.given.fixes.lay(self.given.positions[:, :, 1:].mean(axis=0)[None])[0]
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Regions of each particle as plain numbers."""
+        """Return the regions of each particle as plain numbers."""
         result = []
         for p, name in enumerate(self.given.ids):
             times = []
@@ -151,7 +151,7 @@ class LostParticles:
 
 @dataclass(frozen=True, eq=False)
 class LostForecast(Forecast):
-    """A forecast with the places of lost particles, given those still seen.
+    """A forecast with the positions of lost particles, conditional on the observed ones.
 
     Args:
         lost: Paths of the lost particles.
@@ -160,24 +160,24 @@ class LostForecast(Forecast):
     lost: LostParticles = field(kw_only=True)
 
     def __repr__(self) -> str:
-        """Models, horizons, and the lost particles."""
+        """Return models, horizons, and the lost particles."""
         return f"{super().__repr__()[:-1]}; {self.lost!r}>"
 
     def particles(self, n_members: int = 100) -> ParticleForecast:
-        """Ensemble of paths of the lost particles, given the others.
+        """Return an ensemble of paths of the lost particles, conditional on the others.
 
         Args:
-            n_members: Members per particle, at most as many as were drawn.
+            n_members: Number of members per particle, at most the number drawn.
         """
         whole_set = self.lost.given
         n = min(whole(n_members, "n_members", 1), len(whole_set.positions))
-        # Spread over the posterior draws, of which each has paths in a row.
+        # Spread over the posterior draws, whose paths are contiguous.
         chosen = np.linspace(0, len(whole_set.positions) - 1, n).round().astype(np.int64)
         models = tuple(whole_set.models[i] for i in chosen)
         return replace(whole_set, positions=whole_set.positions[chosen], models=models)
 
     def to_json(self) -> dict[str, Any]:
-        """The prediction as plain numbers and text."""
+        """Return the prediction as plain numbers and text."""
         return {**super().to_json(), "given": "others", "lost": self.lost.to_json()}
 
 
@@ -192,64 +192,64 @@ def predict_lost(
     probabilities: Sequence[float] | None = None,
     seed: int = 0,
 ) -> LostParticles:
-    """Where particles are that were lost, given those that are still seen.
+    """Predict the positions of lost particles, conditional on those still observed.
 
     A particle is lost if its last position at a multiple of tau is earlier than that of another.
     Paths are drawn exactly (`prediction/conditional.py`) at up to 100 posterior draws.
 
     Args:
         draws_by_model: Posterior draws of each model, with shared motion.
-        trajectories: Where the particles were.
+        trajectories: Trajectories.
         horizons: Times since each particle's last position, multiples of tau.
         tau: Sampling time of the draws.
-        n_paths: Number of paths of each particle.
+        n_paths: Number of paths per particle.
         probabilities: Weights of the models, as for `predict`.
-        seed: Key of the random numbers.
+        seed: Random seed.
 
     Raises:
         DriftbayesError: No particle is lost, a horizon is not a multiple of tau, or the models
             have no shared motion.
     """
     n_paths = whole(n_paths, "n_paths", 3)
-    found = find_lost((d.hypothesis.model for d in draws_by_model), trajectories, horizons, tau)
-    data, steps, runs, counts = found.data, found.steps, found.runs, found.counts
+    lost = find_lost((d.hypothesis.model for d in draws_by_model), trajectories, horizons, tau)
+    data, steps, runs, counts = lost.data, lost.steps, lost.runs, lost.counts
     n_values = min(n_paths, _MAX_VALUES)
     members = draw_members(draws_by_model, probabilities, n_values, seed)
     with jax.enable_x64(True):  # noqa: FBT003
         motions = [shared_motion(member, data.tau, data.period) for member in members]
-    each = [len(part) for part in np.array_split(np.arange(n_paths), n_values)]
-    alone = [[step.only(run) for step in steps if run in step.runs] for run in runs]
+    n_per_value = [len(part) for part in np.array_split(np.arange(n_paths), n_values)]
+    own_steps = [[step.only(run) for step in steps if run in step.runs] for run in runs]
 
     def paths(i: int) -> tuple[FloatArray, FloatArray]:
         rng = np.random.Generator(philox(seed, i))
-        how = (int(counts[-1]), rng, each[i])
-        given = paths_of_lost(motions[i], steps, runs, *how)
-        own = [
-            paths_of_lost(motions[i], some, [run], *how)
-            for some, run in zip(alone, runs, strict=True)
+        options = (int(counts[-1]), rng, n_per_value[i])
+        conditional = paths_of_lost(motions[i], steps, runs, *options)
+        unconditional = [
+            paths_of_lost(motions[i], own_run_steps, [run], *options)
+            for own_run_steps, run in zip(own_steps, runs, strict=True)
         ]
-        return given[:, :, counts], np.concatenate(own, axis=1)[:, :, counts]
+        return conditional[:, :, counts], np.concatenate(unconditional, axis=1)[:, :, counts]
 
     drawn = run_in_threads(paths, [(i,) for i in range(n_values)])
-    both = [np.concatenate(part) for part in zip(*drawn, strict=True)]
-    models = tuple(name for i, n in enumerate(each) for name in [members[i].name] * n)
-    given, own = (_forecast(part, trajectories, found, models) for part in both)
+    drawn_paths = [np.concatenate(part) for part in zip(*drawn, strict=True)]
+    models = tuple(name for i, n in enumerate(n_per_value) for name in [members[i].name] * n)
+    given, own = (_forecast(part, trajectories, lost, models) for part in drawn_paths)
     present = {step.time: len(step.runs) for step in steps}
     ends = [max(step.time for step in steps if run in step.runs) + 1 for run in runs]
-    # Seen at the end of the step that leads to each time.
+    # Observed at the end of the step that leads to each time.
     n_seen = np.array([[present.get(end + n - 1, 0) for n in counts[1:]] for end in ends])
-    return LostParticles(given, own, n_seen, found.left_out)
+    return LostParticles(given, own, n_seen, lost.left_out)
 
 
 @dataclass(frozen=True, eq=False)
 class Lost:
-    """Which particles were lost, and what is known of the others.
+    """Lost particles, and the steps of all particles.
 
     Args:
         data: Displacements of all particles.
-        steps: The same by time.
+        steps: Displacements ordered by time.
         runs: Numbers of the last runs of the lost particles.
-        left_out: Names of lost particles of which the last position stands alone.
+        left_out: Names of lost particles whose last position is isolated.
         counts: Number of steps up to each horizon, the first 0.
     """
 
@@ -266,18 +266,18 @@ def find_lost(
     horizons: ArrayLike,
     tau: float | None,
 ) -> Lost:
-    """Find the lost particles, or say in one sentence why they cannot be predicted.
+    """Find the lost particles, or raise an error if they cannot be predicted.
 
     Args:
         models: Families of the models.
-        trajectories: Where the particles were.
+        trajectories: Trajectories.
         horizons: Times since each particle's last position, multiples of tau.
         tau: Sampling time.
     """
     models = list(models)
     _check_shared(models)
     if tau is None:
-        msg = "prediction given others needs particles that are seen at common times; give tau"
+        msg = "prediction given others needs particles observed at common times; give tau"
         raise DriftbayesError(msg)
     data = displacements(trajectories, tau)
     counts = _steps_of(checked_horizons(horizons), data)
@@ -294,12 +294,12 @@ def find_lost(
 
 
 def _check_shared(models: Iterable[AbstractModel]) -> None:
-    """Refuse models under which other particles tell nothing, or not exactly."""
+    """Check that particles depend on each other under the models, in an exact form."""
     for model in models:
         if not model.shares_motion:
             msg = (
-                f"under {model.name} particles move independently, so that others tell nothing of "
-                "a lost one; choose models with +flow, +eddies or +common"
+                f"under {model.name} particles move independently, so others carry no information "
+                "on a lost one; choose models with +flow, +eddies or +common"
             )
             raise DriftbayesError(msg)
         if not (model.has_state_space and model.observes_position) or "sigma" in model.parameters:
@@ -311,7 +311,7 @@ def _check_shared(models: Iterable[AbstractModel]) -> None:
 
 
 def _steps_of(times: FloatArray, data: Displacements) -> IntArray:
-    """Number of steps up to each horizon, the first 0."""
+    """Return the number of steps up to each horizon, the first 0."""
     ratio = times[times > 0] / data.tau
     counts = np.round(ratio).astype(np.int64)
     if not len(counts) or np.any(np.abs(ratio - counts) > GRID_TOLERANCE) or counts[0] < 1:
@@ -328,7 +328,7 @@ def _steps_of(times: FloatArray, data: Displacements) -> IntArray:
 def _lost_runs(
     trajectories: Trajectories, data: Displacements, steps: Sequence[SimultaneousSteps]
 ) -> tuple[list[int], tuple[str, ...]]:
-    """Last runs of the particles that were lost, and names of those that cannot be followed."""
+    """Return the last runs of lost particles, and the names of those that cannot be predicted."""
     end = np.zeros(len(data.row_sizes), dtype=np.int64)
     for step in steps:
         end[step.runs] = step.time + 1
@@ -339,21 +339,18 @@ def _lost_runs(
     latest = np.full(trajectories.n_trajectories, -np.inf)
     np.maximum.at(latest, trajectories.trajectory_index[rows], trajectories.times[rows])
     for number in np.unique(data.trajectory):
-        own = np.flatnonzero(data.trajectory == number)
-        last = int(own[np.argmax(end[own])])
+        runs_of_particle = np.flatnonzero(data.trajectory == number)
+        last = int(runs_of_particle[np.argmax(end[runs_of_particle])])
         if end[last] >= end.max():
             continue
-        # A later position without a neighbour: the particle was not lost where its run ends.
+        # An isolated later position: the particle was not lost at the end of its run.
         if latest[number] - until[last] >= data.tau * (1 - GRID_TOLERANCE):
             left_out.append(str(trajectories.ids[number]))
             continue
         runs.append(last)
     if not runs:
         why = f" but {', '.join(left_out)}, whose last position stands alone" if left_out else ""
-        msg = (
-            f"no particle is lost{why}: all are seen until the end, so that the others tell "
-            "nothing more; predict without --given"
-        )
+        msg = f"no particle is lost{why}: all are observed until the end; predict without --given"
         raise DriftbayesError(msg)
     return runs, tuple(left_out)
 
@@ -361,7 +358,7 @@ def _lost_runs(
 def _check_size(
     steps: Sequence[SimultaneousSteps], models: Sequence[AbstractModel], data: Displacements
 ) -> None:
-    """Refuse what would take more memory than is sensible."""
+    """Raise an error if the prediction would take too much memory."""
     if all(model.name.startswith("brownian") for model in models):
         return
     axes = data.n_dim if any("divergence" in model.parameters for model in models) else 1
@@ -379,7 +376,7 @@ def _forecast(
     lost: Lost,
     models: tuple[str, ...],
 ) -> ParticleForecast:
-    """Paths on the plane of each trajectory."""
+    """Make a forecast from paths on the plane of each trajectory."""
     data, runs = lost.data, lost.runs
     assert data.start_row is not None
     assert data.start_time is not None
@@ -388,13 +385,13 @@ def _forecast(
     index = trajectories.trajectory_index
     end = np.full(trajectories.n_trajectories, -np.inf)
     end[numbers] = until + 0.5 * data.tau * GRID_TOLERANCE
-    # Until the last position at a multiple of tau; later ones between multiples are not used.
-    seen = trajectories.select(trajectories.observed & (trajectories.times <= end[index]))
-    last = seen.positions[seen.starts[1:] - 1]
+    # Positions after the last multiple of tau are not used.
+    used = trajectories.select(trajectories.observed & (trajectories.times <= end[index]))
+    last = used.positions[used.starts[1:] - 1]
     away = positions - positions[:, :, :1]
-    found = None if trajectories.lonlat is None else ground_of(trajectories)
-    if found is not None and found[1] is not None:
-        angles = np.broadcast_to(found[1][numbers][None, :, None], away.shape[:3])
+    ground = None if trajectories.lonlat is None else ground_of(trajectories)
+    if ground is not None and ground[1] is not None:
+        angles = np.broadcast_to(ground[1][numbers][None, :, None], away.shape[:3])
         away = rotated(away.reshape(-1, 2), -angles.ravel()).reshape(away.shape)
     return ParticleForecast(
         positions=last[None, :, None] + away,
@@ -404,5 +401,5 @@ def _forecast(
         models=models,
         length_unit=trajectories.length_unit,
         time_unit=trajectories.time_unit,
-        fixes=last_fixes(seen),
+        fixes=last_fixes(used),
     )

@@ -1,4 +1,4 @@
-"""What the models expect of the future, each by itself and averaged by their probabilities."""
+"""Predictive distributions of each model and of the model average."""
 
 __all__ = [
     "AVERAGE",
@@ -33,20 +33,20 @@ from driftbayes.precision import in_double_precision
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray
 
-# The name under which the average of all models stands beside them.
+# Name of the model average.
 AVERAGE = "average"
 
 
 @dataclass(frozen=True, eq=False)
 class ScaleMixture:
-    r"""A displacement that is Gaussian, with a variance of which the posterior gives draws.
+    r"""A scale mixture of Gaussians: a displacement whose variance has posterior draws.
 
     $$p(\Delta X \mid D) = \sum_i w_i\, N(\Delta X;\, 0, v_i I_d), \qquad
       v_i = \langle \Delta x^2 \rangle(T; \theta_i)$$
 
     Args:
-        variances: $v_i$ per axis.
-        weights: $w_i$, which sum to one.
+        variances: Variances $v_i$ per axis.
+        weights: Weights $w_i$, which sum to one.
         n_dim: Number of axes d.
     """
 
@@ -55,13 +55,13 @@ class ScaleMixture:
     n_dim: int
 
     def __repr__(self) -> str:
-        """Number of components and standard deviation."""
+        """Return the number of components and standard deviation."""
         size = number(self.variance**0.5)
         return f"<ScaleMixture: {len(self.weights):,} Gaussians, sd {size} per axis>"
 
     @property
     def variance(self) -> float:
-        """Variance of one component: the mean of the variances."""
+        """Variance per axis: the mean of the variances."""
         return float(self.weights @ self.variances)
 
     def cdf(self, component: ArrayLike) -> FloatArray:
@@ -75,12 +75,12 @@ class ScaleMixture:
         return gammainc(0.5 * self.n_dim, r**2 / (2 * self.variances)) @ self.weights
 
     def distance_quantiles(self, probabilities: ArrayLike) -> FloatArray:
-        """Distances that are not exceeded with these probabilities, by bisection."""
+        """Compute quantiles of the distance, by bisection."""
         p = np.asarray(probabilities, dtype=np.float64)
-        # A quantile of a mixture lies between the least and the greatest of its parts'.
+        # A quantile of a mixture lies between the extreme quantiles of its components.
         unit = np.sqrt(2 * gammaincinv(0.5 * self.n_dim, p))
-        used = np.sqrt(self.variances[self.weights > 0])
-        low, high = unit * used.min(), unit * used.max()
+        sds = np.sqrt(self.variances[self.weights > 0])
+        low, high = unit * sds.min(), unit * sds.max()
         while np.any(high - low > 1e-14 * high):
             middle = 0.5 * (low + high)
             below = self.distance_cdf(middle) < p
@@ -88,16 +88,16 @@ class ScaleMixture:
         return 0.5 * (low + high)
 
     def component_quantiles(self, probabilities: ArrayLike) -> FloatArray:
-        """The same of one component, which is symmetric: |Δx_i| is a distance along one axis."""
+        """Compute quantiles of one axis from those of |Δx_i|, by symmetry."""
         p = np.asarray(probabilities, dtype=np.float64)
-        alone = ScaleMixture(self.variances, self.weights, 1)
-        return np.sign(p - 0.5) * alone.distance_quantiles(np.abs(2 * p - 1))
+        one_axis = ScaleMixture(self.variances, self.weights, 1)
+        return np.sign(p - 0.5) * one_axis.distance_quantiles(np.abs(2 * p - 1))
 
     def variance_quantiles(self, probabilities: ArrayLike) -> FloatArray:
-        """Quantiles of the variance itself: how well the posterior knows it."""
+        """Compute posterior quantiles of the variance."""
         p = np.asarray(probabilities, dtype=np.float64)
         order = np.argsort(self.variances)
-        # A draw of next to no weight would still bend the line between its neighbours.
+        # A draw of negligible weight would distort the interpolation between its neighbours.
         order = order[self.weights[order] > 1e-9 * self.weights.max()]
         weights = self.weights[order]
         return np.interp(p, np.cumsum(weights) - 0.5 * weights, self.variances[order])
@@ -105,12 +105,12 @@ class ScaleMixture:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    r"""How far a fresh particle goes, at each horizon T, under one model or under the average.
+    r"""Spread of a fresh particle at each horizon T, under one model or the average.
 
     Args:
-        horizons: T.
-        mixtures: The predictive distribution at each horizon.
-        variance: $\mathrm{E}[\langle\Delta x^2\rangle(T) \mid D]$ per axis: parameters and chance.
+        horizons: Horizons T.
+        mixtures: Predictive distribution at each horizon.
+        variance: Predictive variance $\mathrm{E}[\langle\Delta x^2\rangle(T) \mid D]$ per axis.
         sd_quantiles: (horizon, quantile) of the standard deviation per axis, over the posterior.
         component_quantiles: (horizon, quantile) of one component of ΔX.
         distance_quantiles: (horizon, quantile) of |ΔX|.
@@ -124,14 +124,14 @@ class Spread:
     distance_quantiles: FloatArray
 
     def __repr__(self) -> str:
-        """Standard deviations and horizons."""
+        """Return standard deviations and horizons."""
         pairs = zip(self.horizons, self.sd, strict=True)
         sizes = ", ".join(f"{number(sd)} after {number(time)}" for time, sd in pairs)
         return f"<Spread: sd per axis {sizes}>"
 
     @classmethod
     def of(cls, horizons: FloatArray, mixtures: Sequence[ScaleMixture]) -> "Spread":
-        """The numbers of one mixture per horizon."""
+        """Compute the spread from one mixture per horizon."""
         return cls(
             horizons=horizons,
             mixtures=tuple(mixtures),
@@ -157,7 +157,7 @@ class Spread:
         return self.sd_quantiles**2 / (2 * self.horizons[:, None])
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers, one list per quantity along the horizons."""
+        """Return one list per quantity, along the horizons."""
         result: dict[str, Any] = {
             name: getattr(self, name).tolist() for name in ("variance", "sd", "diffusivity")
         }
@@ -171,12 +171,12 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """The spread at several horizons under each model, and under the average of all.
+    """Spread at several horizons under each model and the model average.
 
     Args:
         horizons: Times ahead.
         probabilities: Weight of each model in the average.
-        spreads: By name of the model, and of the `AVERAGE`.
+        spreads: Spread by name of the model, including `AVERAGE`.
         n_dim: Number of axes.
     """
 
@@ -186,13 +186,13 @@ class Prediction:
     n_dim: int
 
     def __repr__(self) -> str:
-        """Models and horizons."""
+        """Return models and horizons."""
         times = ", ".join(number(time) for time in self.horizons)
         models = ", ".join(f"{name} ({number(p)})" for name, p in self.probabilities.items())
         return f"<Prediction: {models} after {times}>"
 
     def to_json(self) -> dict[str, Any]:
-        """The prediction as plain numbers and text."""
+        """Return the prediction as plain numbers and text."""
         return {
             "convention": "Var(dx_i) = 2 kappa T per axis",
             "n_dim": self.n_dim,
@@ -210,19 +210,19 @@ def predict(
     probabilities: Sequence[float] | None = None,
     n_dim: int,
 ) -> Prediction:
-    r"""Displacement of a fresh particle, of which nothing is known, over any time T.
+    r"""Predict the displacement of a fresh particle, without known history, over any time T.
 
     $$p(\Delta X \mid D) = \sum_M p(M \mid D) \int p(\Delta X \mid \theta, M)\,
       p(\theta \mid D, M)\, \mathrm{d}\theta$$
 
-    It is the displacement of the particle itself: measurement errors and blur, which the fit takes
-    into account, are no part of it.
+    This is the displacement of the particle itself, without the measurement errors and blur that
+    the fit takes into account.
 
     Args:
         draws_by_model: Posterior draws of each model.
         horizons: Times ahead, positive.
-        probabilities: Weights of the models; by default their probabilities from the evidences,
-            with equal ones before the data.
+        probabilities: Weights of the models; by default their posterior probabilities with equal
+            priors.
         n_dim: Number of axes of the displacement.
     """
     times = checked_horizons(horizons)
@@ -237,7 +237,7 @@ def predict(
             draws.hypothesis.name: float(w)
             for draws, w in zip(draws_by_model, weights, strict=True)
         },
-        spreads={name: Spread.of(times, many) for name, many in mixtures.items()},
+        spreads={name: Spread.of(times, by_horizon) for name, by_horizon in mixtures.items()},
         n_dim=n_dim,
     )
 
@@ -252,18 +252,18 @@ def predictive_mixtures(
     observed: bool = False,
     error_variance: float = 0.0,
 ) -> dict[str, list[ScaleMixture]]:
-    r"""Distribution of a displacement over each time, under each model and under the average.
+    r"""Compute the distribution of a displacement over each time, by model and on average.
 
-    The displacement is that of the particle, or that between two observed fixes: blurred if
-    the model has blur, and with the errors of both fixes,
+    The displacement is that of the particle, or that between two observed fixes: with blur if the
+    model has it, and with the measurement errors of both fixes,
 
     $$v_i = \langle \Delta x^2 \rangle(T; \theta_i) + 2 (\sigma_i^2 + e^2).$$
     """
     hypotheses = [draws.hypothesis for draws in draws_by_model]
-    # What particles share does not change the law of one of them.
+    # Shared motion does not change the distribution of a single particle.
     check_plain([h for h in hypotheses if observed or not _is_exact_shared(h.model)], "prediction")
     mixtures: dict[str, list[ScaleMixture]] = {}
-    # The library does not flip JAX's switch; draws were made with it on.
+    # Draws are in double precision, which the library does not enable globally.
     with jax.enable_x64(True):  # noqa: FBT003
         for draws in draws_by_model:
             variances = np.asarray(_variances(draws.models(), jnp.asarray(times), observed))
@@ -291,28 +291,28 @@ def _is_exact_shared(model: AbstractModel) -> bool:
 def average_weights(
     draws_by_model: Sequence[PosteriorDraws], probabilities: Sequence[float] | None = None
 ) -> FloatArray:
-    """Weights of the models in the average: their probabilities, or those given, normalised."""
+    """Return the normalised weights of the models: given ones, or their probabilities."""
     check_names([draws.hypothesis for draws in draws_by_model])
     names = [draws.hypothesis.name for draws in draws_by_model]
     if probabilities is None:
-        given = model_probabilities([draws.evidence for draws in draws_by_model])
+        weights = model_probabilities([draws.evidence for draws in draws_by_model])
     else:
-        given = np.asarray(probabilities, dtype=np.float64)
-    if given.shape == (len(names),) and np.isnan(given).any():
-        failed = [name for name, value in zip(names, given, strict=True) if np.isnan(value)]
+        weights = np.asarray(probabilities, dtype=np.float64)
+    if weights.shape == (len(names),) and np.isnan(weights).any():
+        failed = [name for name, value in zip(names, weights, strict=True) if np.isnan(value)]
         msg = (
-            f"the probability of {', '.join(failed)} is not known, since its evidence could not be "
+            f"the probability of {', '.join(failed)} is unknown, because its evidence could not be "
             "computed; leave it out to average the others"
         )
         raise DriftbayesError(msg)
-    fits = given.shape == (len(names),) and np.isfinite(given).all()
-    if not (fits and (given >= 0).all() and given.sum() > 0):
+    fits = weights.shape == (len(names),) and np.isfinite(weights).all()
+    if not (fits and (weights >= 0).all() and weights.sum() > 0):
         msg = (
             f"probabilities must be {len(names)} numbers, one per model, none negative and not all "
-            f"zero, got {given.tolist()}"
+            f"zero, got {weights.tolist()}"
         )
         raise DriftbayesError(msg)
-    return given / given.sum()
+    return weights / weights.sum()
 
 
 @eqx.filter_jit
@@ -330,7 +330,7 @@ def _variances(
 
 
 def checked_horizons(horizons: ArrayLike) -> FloatArray:
-    """Horizons as an array; refused unless they increase from 0 or more."""
+    """Return horizons as an array; raise an error unless they increase and are not negative."""
     times = np.atleast_1d(np.asarray(horizons, dtype=np.float64))
     fine = times.ndim == 1 and times.size > 0 and np.isfinite(times).all() and times[0] >= 0
     if not (fine and (np.diff(times) > 0).all()):

@@ -30,23 +30,24 @@ from driftbayes.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-# Cells along the longer side, unless their size is given; more cells are a slip of the unit.
+# Default number of cells along the longer side, and largest number of cells: more indicate a wrong
+# unit.
 _N_CELLS, _MAX_CELLS = 100, 200_000
-# By default the grid reaches so many standard deviations beyond the outermost mean.
+# Default margin of the grid beyond the outermost mean, in standard deviations.
 _REACH = 4.0
-# Over one standard deviation a degree of longitude may change by this share; more is told.
+# Relative change of the length of a degree over one standard deviation above which to warn.
 _MAX_CHANGE = 0.1
 LEVELS = (0.5, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
 class Gaussians:
-    """Where particles are, given each posterior draw: normal, with the same variance on each axis.
+    """Isotropic Gaussian distributions of particles, given each posterior draw.
 
     Args:
-        means: (draw, particle, horizon, dim).
+        means: Means (draw, particle, horizon, dim).
         sds: Standard deviation per axis, (draw, particle, horizon).
-        weights: Of each draw; they sum to one.
+        weights: Weight of each draw; they sum to one.
     """
 
     means: FloatArray
@@ -61,8 +62,8 @@ class PresenceMap(Described):
     Args:
         horizons: Times since the last fix.
         edges: Edges of the cells along x and y, or longitudes and latitudes in degrees.
-        probability: (horizon, y, x), of a particle chosen at random; times the number of particles
-            it is the expected number in a cell.
+        probability: Probability (horizon, y, x) of a particle chosen at random; times the number of
+            particles it is the expected number in a cell.
         outside: Probability of being outside the grid, by horizon.
         last: Last position of each particle, in the coordinates of the grid.
         n_draws: Number of posterior draws.
@@ -70,7 +71,7 @@ class PresenceMap(Described):
         time_unit: Unit of time.
         in_degrees: Whether the grid is of longitude and latitude.
         areas: Area of the cells of each row, in the square of the unit of length.
-        source: What the probability follows from, if not from draws of models with constants.
+        source: Source of the probability, if not posterior draws of homogeneous models.
     """
 
     horizons: FloatArray
@@ -87,20 +88,19 @@ class PresenceMap(Described):
 
     @cached_property
     def level(self) -> FloatArray:
-        """Smallest region of highest probability that holds each cell, by its probability.
+        """Probability of the smallest highest-density region that contains each cell.
 
-        Cells where it is at most 0.95 are the smallest region that holds a particle with a
-        probability of 95 %, whole cells, ordered by probability per area.
+        Cells with a level of at most 0.95 form the smallest region with a probability of 95 %.
         """
         out = np.empty_like(self.probability)
         for level, p in zip(out, self.probability, strict=True):
             order = np.argsort(-(p / self.areas[:, None]), axis=None, kind="stable")
-            before = np.cumsum(p.flat[order]) - p.flat[order]
-            level.flat[order] = before
+            preceding = np.cumsum(p.flat[order]) - p.flat[order]
+            level.flat[order] = preceding
         return out
 
     def region_areas(self, level: float) -> FloatArray:
-        """Area of the region that holds a probability, by horizon; NaN if the grid does not.
+        """Return the area of the region of a probability, by horizon; NaN if it exceeds the grid.
 
         Args:
             level: Probability, between 0 and 1.
@@ -110,7 +110,7 @@ class PresenceMap(Described):
         return np.where(enough, inside.sum(axis=(1, 2)), np.nan)
 
     def to_dataset(self) -> "xr.Dataset":
-        """The map by the CF conventions: probability, region, and what is outside."""
+        """Return probability, level and probability outside, following the CF conventions."""
         import xarray as xr
 
         names, dims = ("x", "y"), ("horizon", "y", "x")
@@ -124,12 +124,12 @@ class PresenceMap(Described):
         standard = ("longitude", "latitude")
         units = ("degrees_east", "degrees_north")
         for i, (name, edges) in enumerate(zip(names, self.edges, strict=True)):
-            about = {"axis": name.upper(), "bounds": f"{name}_bounds"}
+            attributes = {"axis": name.upper(), "bounds": f"{name}_bounds"}
             if self.in_degrees:
-                about |= {"standard_name": standard[i], "units": units[i]}
+                attributes |= {"standard_name": standard[i], "units": units[i]}
             elif self.length_unit:
-                about["units"] = self.length_unit
-            coordinates[name] = name, 0.5 * (edges[1:] + edges[:-1]), about
+                attributes["units"] = self.length_unit
+            coordinates[name] = name, 0.5 * (edges[1:] + edges[:-1]), attributes
             bounds = np.stack([edges[:-1], edges[1:]], axis=-1)
             coordinates[f"{name}_bounds"] = (name, "bound"), bounds
         variables = {
@@ -166,7 +166,7 @@ class PresenceMap(Described):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Size of the grid, what is outside it, and areas of the regions."""
+        """Return the size of the grid, the probability outside, and areas of the regions."""
         return {
             "n_cells": list(self.probability.shape[:0:-1]),
             "n_particles": len(self.last),
@@ -207,7 +207,7 @@ def _(result: PresenceMap) -> Card:
 
 
 def presence_map(
-    found: Gaussians,
+    gaussians: Gaussians,
     horizons: FloatArray,
     last: FloatArray,
     *,
@@ -220,40 +220,40 @@ def presence_map(
     $$P_{ij} = \frac{1}{N} \sum_{p,m} w_m
       \left[\Phi(x_{i+1}) - \Phi(x_i)\right]_{pm} \left[\Phi(y_{j+1}) - \Phi(y_j)\right]_{pm}$$
 
-    On the earth, the mean of each Gaussian is laid on it exactly, and its width is converted to
+    On the earth, the mean of each Gaussian is projected exactly, and its width is converted to
     degrees there.
 
     Args:
-        found: Where the particles are, given each draw.
+        gaussians: Distributions of the particles, given each draw.
         horizons: Times since the last fix.
         last: Last position of each particle.
         cell: Side of a cell, in the unit of positions or in degrees; by default a hundredth of the
             longer side of the grid.
-        fixes: Where on the earth the particles were last seen, if positions come from degrees.
-        units: Of length and time.
+        fixes: Last positions on the earth, if positions come from degrees.
+        units: Units of length and time.
 
     Raises:
         DriftbayesError: The motion is not in a plane, the cells are too many, or the map would
             reach a pole.
     """
-    if found.means.shape[-1] != 2:
-        msg = f"a map of presence needs two dimensions, got {found.means.shape[-1]}"
+    if gaussians.means.shape[-1] != 2:
+        msg = f"a map of presence needs two dimensions, got {gaussians.means.shape[-1]}"
         raise DriftbayesError(msg)
-    means, sds = found.means, np.repeat(found.sds[..., None], 2, axis=-1)
+    means, sds = gaussians.means, np.repeat(gaussians.sds[..., None], 2, axis=-1)
     if fixes is not None:
-        means, sds, last = _on_earth(found, fixes)
-    used = found.weights > 0
+        means, sds, last = _on_earth(gaussians, fixes)
+    used = gaussians.weights > 0
     edges = _edges(means[used], sds[used], cell, turn=360.0 if fixes is not None else None)
     shifts = (-360.0, 0.0, 360.0) if fixes is not None else (0.0,)
     n_particles, n_horizons = means.shape[1:3]
     probability = np.zeros((n_horizons, len(edges[1]) - 1, len(edges[0]) - 1))
     outside = np.zeros(n_horizons)
     for m in np.flatnonzero(used):
-        weight = found.weights[m] / n_particles
+        weight = gaussians.weights[m] / n_particles
         for h in range(n_horizons):
             (x, y), (wide, high) = means[m, :, h].T, sds[m, :, h].T
             along = [
-                # Longitudes come round after a turn.
+                # Longitudes are periodic.
                 np.asarray(sum(_normal(edges[0], x + shift, wide) for shift in shifts)),
                 _normal(edges[1], y, high),
             ]
@@ -276,18 +276,18 @@ def presence_map(
 
 
 def _normal(edges: FloatArray, mean: FloatArray, sd: FloatArray) -> FloatArray:
-    """Distribution functions (particle, edge)."""
+    """Return the normal distribution functions (particle, edge)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         z = (edges - mean[:, None]) / sd[:, None]
-    # A particle that does not move is on one side of an edge.
+    # Without variance a particle is on one side of an edge.
     return ndtr(np.where(np.isnan(z), np.inf, z))
 
 
-def _on_earth(found: Gaussians, fixes: LastFixes) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Means and standard deviations in degrees; longitudes lie within a turn of each other."""
-    means = np.array(fixes.lay(found.means))
+def _on_earth(gaussians: Gaussians, fixes: LastFixes) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means and standard deviations in degrees; longitudes are within 360° of another."""
+    means = np.array(fixes.lay(gaussians.means))
     last = np.array(fixes.lonlat)
-    # All longitudes within half a turn of the middle.
+    # All longitudes within 180° of the middle.
     angles = np.radians(last[:, 0])
     middle = float(np.degrees(np.arctan2(np.sin(angles).mean(), np.cos(angles).mean())))
     if (last[:, 0] > 180).any():
@@ -297,11 +297,13 @@ def _on_earth(found: Gaussians, fixes: LastFixes) -> tuple[FloatArray, FloatArra
     lat = means[..., 1]
     per_metre = fixes.ground.per_metre
     east, north = metres_per_degree(lat, fixes.ground.radius)
-    sds = np.stack([found.sds / (east * per_metre), found.sds / (north * per_metre)], axis=-1)
+    sds = np.stack(
+        [gaussians.sds / (east * per_metre), gaussians.sds / (north * per_metre)], axis=-1
+    )
     if float((np.abs(lat) + _REACH * sds[..., 1]).max()) >= 90.0:
         msg = (
-            "the particles may reach a pole, where a map in longitude and latitude has no place "
-            "for them; use a shorter horizon, or write members with -o"
+            "the particles may reach a pole, which a map in longitude and latitude cannot show; "
+            "use a shorter horizon, or write members with -o"
         )
         raise DriftbayesError(msg)
     change = float((np.tan(np.radians(np.abs(lat))) * np.radians(sds[..., 1])).max())
@@ -318,7 +320,7 @@ def _on_earth(found: Gaussians, fixes: LastFixes) -> tuple[FloatArray, FloatArra
 def _edges(
     means: FloatArray, sds: FloatArray, cell: float | None, turn: float | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Edges of the cells at multiples of their side."""
+    """Return the edges of the cells, at multiples of their side."""
     low = (means - _REACH * sds).min(axis=(0, 1, 2))
     high = (means + _REACH * sds).max(axis=(0, 1, 2))
     side = float((high - low).max()) / _N_CELLS if cell is None else cell
@@ -326,7 +328,7 @@ def _edges(
         msg = f"the side of a cell must be positive, got {side:g}"
         raise DriftbayesError(msg)
     if turn is not None and high[0] - low[0] > turn:
-        # Once around the earth, from the least longitude, in whole cells.
+        # Once around the earth, from the smallest longitude, in whole cells.
         side = turn / np.ceil(turn / side)
         high[0] = low[0] + turn - 1e-9 * side
     first = low / side if turn is not None and high[0] - low[0] > turn - side else low // side
@@ -342,7 +344,7 @@ def _edges(
 
 
 def _areas(edges: tuple[FloatArray, FloatArray], fixes: LastFixes | None) -> FloatArray:
-    """Area of a cell of each row."""
+    """Return the area of a cell of each row."""
     widths = np.diff(edges[1])
     side = float(edges[0][1] - edges[0][0])
     if fixes is None:

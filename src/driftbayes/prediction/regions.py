@@ -1,4 +1,4 @@
-"""Regions in which particles are to be found: 50 and 95 % of a forecast, over time."""
+"""Search regions of particles: ellipses with 50 % and 95 % probability, over time."""
 
 __all__ = ["REGION_MEMBERS", "SearchRegions", "search_regions"]
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _N_VERTICES = 72
-# Members from which regions are made, at the least.
+# Smallest number of members for regions.
 REGION_MEMBERS = 400
 
 
 @dataclass(frozen=True, eq=False)
 class SearchRegions:
-    """Ellipses that hold given shares of a forecast, for each particle and horizon.
+    """Ellipses of given probabilities, for each particle and horizon.
 
     Args:
-        ids: Particles.
+        ids: Names of the particles.
         times: Time of each particle and horizon.
         horizons: Times since the last fix.
         levels: Probabilities.
-        polygons: Vertices (particle, horizon, level, vertex, 2), longitude and latitude in degrees
-            for data from degrees.
-        areas: Area of each, (particle, horizon, level), in the square of the unit of length.
+        polygons: Vertices (particle, horizon, level, vertex, 2); longitude and latitude for data in
+            degrees.
+        areas: Area of each region, (particle, horizon, level), in the square of the unit of length.
         length_unit: Unit of length.
         time_unit: Unit of time.
         in_degrees: Whether vertices are longitudes and latitudes.
@@ -49,7 +49,7 @@ class SearchRegions:
     in_degrees: bool
 
     def to_dataset(self) -> "xr.Dataset":
-        """The regions by the CF conventions: vertices, areas and times."""
+        """Return vertices, areas and times of the regions, following the CF conventions."""
         import xarray as xr
 
         names, units = ("x", "y"), (self.length_unit,) * 2
@@ -82,14 +82,17 @@ class SearchRegions:
             ),
         }
         for i, (name, unit) in enumerate(zip(names, units, strict=True)):
-            about = {"long_name": "vertices of the region", **({"units": unit} if unit else {})}
-            variables[name] = (*dims, "vertex"), self.polygons[..., i], about
+            attributes = {
+                "long_name": "vertices of the region",
+                **({"units": unit} if unit else {}),
+            }
+            variables[name] = (*dims, "vertex"), self.polygons[..., i], attributes
         return xr.Dataset(variables, coordinates).assign_attrs(
             Conventions="CF-1.11", length_unit=self.length_unit, time_unit=self.time_unit
         )
 
     def to_geojson(self) -> dict[str, Any]:
-        """One feature for each particle, horizon and level, the largest region first."""
+        """Return one feature per particle, horizon and level, the largest region first."""
         features = []
         for p, name in enumerate(self.ids):
             for h, horizon in enumerate(self.horizons):
@@ -122,10 +125,10 @@ class SearchRegions:
 def search_regions(
     forecast: ParticleForecast, levels: Sequence[float] = (0.5, 0.95)
 ) -> SearchRegions:
-    """Find the ellipse of each particle and horizon that holds given shares of the members.
+    """Find the ellipses of given probabilities for each particle and horizon.
 
-    Its shape is that of the members' covariance; its size is an order statistic of their
-    Mahalanobis distances, whatever their law.
+    Their shape is the members' covariance; their size is an order statistic of the Mahalanobis
+    distances, for any distribution of the members.
 
     Args:
         forecast: Members of the forecast, 20 or more for a region of 95 %.
@@ -175,13 +178,13 @@ def search_regions(
 
 
 def _on_earth(forecast: ParticleForecast, polygons: FloatArray) -> FloatArray:
-    """Vertices in degrees, if that is what the data were; longitudes do not jump."""
+    """Convert vertices to degrees if the data were in degrees, with continuous longitudes."""
     if forecast.fixes is None:
         return polygons
     n_particles, n_horizons, n_levels, n_vertices, _ = polygons.shape
     # Each vertex is the end of a straight path from the last fix.
     ends = polygons.transpose(1, 2, 3, 0, 4).reshape(-1, n_particles, 1, 2)
     laid = forecast.fixes.lay(ends).reshape(n_horizons, n_levels, n_vertices, n_particles, 2)
-    found = laid.transpose(3, 0, 1, 2, 4).copy()
-    found[..., 0] = np.degrees(np.unwrap(np.radians(found[..., 0]), axis=-1))
-    return found
+    vertices = laid.transpose(3, 0, 1, 2, 4).copy()
+    vertices[..., 0] = np.degrees(np.unwrap(np.radians(vertices[..., 0]), axis=-1))
+    return vertices

@@ -11,12 +11,12 @@ from scipy.special import erf, gamma, i0e, i1e, logsumexp
 from driftbayes.prediction.predict import ScaleMixture
 from driftbayes.typing import FloatArray
 
-# Numbers held at once, (displacement, draw): 16 MB.
+# Number of elements (displacement, draw) per block: 16 MB.
 _BLOCK = 2**21
 
 
 def log_score(mixture: ScaleMixture, distance: ArrayLike) -> FloatArray:
-    """Ln p(ΔX) of displacement vectors of these lengths; larger is better."""
+    """Compute ln p(ΔX) of displacement vectors of given lengths; larger is better."""
     used = mixture.weights > 0
     v, weights = mixture.variances[used], mixture.weights[used]
     constant = np.log(weights) - 0.5 * mixture.n_dim * np.log(2 * np.pi * v)
@@ -26,7 +26,7 @@ def log_score(mixture: ScaleMixture, distance: ArrayLike) -> FloatArray:
 
 
 def crps(mixture: ScaleMixture, component: ArrayLike) -> FloatArray:
-    r"""Continuous ranked probability score of single components, in closed form.
+    r"""Compute the continuous ranked probability score of single components, in closed form.
 
     $$\mathrm{CRPS}(F, y) = \int (F(x) - [x \ge y])^2\,\mathrm{d}x
       = \mathrm{E}|X - y| - \tfrac12 \mathrm{E}|X - X'|$$
@@ -37,14 +37,14 @@ def crps(mixture: ScaleMixture, component: ArrayLike) -> FloatArray:
 
 
 def energy_score(mixture: ScaleMixture, distance: ArrayLike) -> FloatArray:
-    r"""Energy score of displacement vectors of these lengths, in closed form.
+    r"""Compute the energy score of displacement vectors of given lengths, in closed form.
 
     $$\mathrm{ES} = \mathrm{E}|X - y| - \tfrac12 \mathrm{E}|X - X'|
       = \sum_i w_i \sqrt{v_i}\, \mu_d(|y| / \sqrt{v_i})
       - \tfrac12 \mu_d(0) \sum_{ij} w_i w_j \sqrt{v_i + v_j}$$
 
-    with $\mu_d(\lambda)$ the mean of a noncentral chi distribution. No sampling: the mixture
-    is the posterior's draws, and the score is exact for it.
+    with $\mu_d(\lambda)$ the mean of a noncentral chi distribution. The score is exact for the
+    mixture of posterior draws.
     """
     v, weights = mixture.variances, mixture.weights
     sd = np.sqrt(v)
@@ -61,7 +61,7 @@ def energy_score(mixture: ScaleMixture, distance: ArrayLike) -> FloatArray:
 
 
 def _chi_mean(x: FloatArray, n_dim: int) -> FloatArray:
-    """Mean of |Z + x e|, Z standard normal and e a unit vector, in 1 to 3 dimensions."""
+    """Compute the mean of |Z + x e|, Z standard normal, e a unit vector, in 1 to 3 dimensions."""
     if n_dim == 2:
         # Bessel functions scaled by exp(-q/2), so that large q does not overflow.
         q = 0.5 * x**2
@@ -76,8 +76,8 @@ def _chi_mean(x: FloatArray, n_dim: int) -> FloatArray:
 def _in_blocks(
     function: Callable[[FloatArray], FloatArray], values: ArrayLike, n_draws: int
 ) -> FloatArray:
-    """Function of a column of values, block after block."""
-    whole = np.asarray(values, dtype=np.float64)
-    column, rows = whole.reshape(-1, 1), max(_BLOCK // n_draws, 1)
+    """Apply a function to values in blocks."""
+    all_values = np.asarray(values, dtype=np.float64)
+    column, rows = all_values.reshape(-1, 1), max(_BLOCK // n_draws, 1)
     parts = [function(column[low : low + rows]) for low in range(0, len(column), rows)]
-    return np.concatenate(parts).reshape(whole.shape)
+    return np.concatenate(parts).reshape(all_values.shape)

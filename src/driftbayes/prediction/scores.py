@@ -1,4 +1,4 @@
-"""How well each model predicts trajectories that it has not seen; not how probable it is."""
+"""Predictive scores of models on held-out trajectories."""
 
 __all__ = [
     "Scores",
@@ -49,11 +49,11 @@ from driftbayes.typing import FloatArray
 
 Progress = Callable[[str, int, int], None]
 
-# Data sets in one batch of evidences, and what they may take in memory.
+# Largest number of data sets per batch of evidences, and their memory in bytes.
 _SETS = 260
 _SETS_BYTES = 128 << 20
-# Errors of evidences below this, in nats, change no score that is printed.
-_WORTH_SAYING = 1e-3
+# Errors of evidences below this, in nats, do not affect the printed scores.
+_MIN_REPORTED_ERROR = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Scores:
     """Scores of all kinds at one sampling time.
 
     Args:
-        prequential: Log density of each trajectory given those before it.
+        prequential: Log density of each trajectory given the earlier ones.
         leave_one_out: Log density of each trajectory given all others.
         held_out: Scores of single displacements, by time and rule.
         tau: Sampling time of the fits.
@@ -69,7 +69,7 @@ class Scores:
         time_unit: Name of the unit of time.
         data_fingerprint: Hash of the data.
         priors_from_data: Whether scales of the priors were estimated from the same data.
-        learned: Scores of learned transition densities beside the models, if they were asked for.
+        learned: Scores of learned transition densities, if requested.
     """
 
     prequential: TrajectoryScores
@@ -83,19 +83,19 @@ class Scores:
     learned: LearnedScores | None = None
 
     def __repr__(self) -> str:
-        """Leave-one-out log density of each model."""
+        """Return the leave-one-out log density of each model."""
         return f"<Scores: at tau = {readable(self.tau, self.time_unit)}, {self.leave_one_out!r}>"
 
     remark = "Scores measure the prediction of held-out trajectories; they are not probabilities."
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader should know, in words."""
-        every = (self.prequential, self.leave_one_out, *self.held_out)
-        return tuple(dict.fromkeys(text for scores in every for text in scores.warnings))
+        """Warnings about the scores."""
+        all_scores = (self.prequential, self.leave_one_out, *self.held_out)
+        return tuple(dict.fromkeys(text for scores in all_scores for text in scores.warnings))
 
     def to_json(self) -> dict[str, Any]:
-        """The scores as plain numbers and text."""
+        """Return the scores as plain numbers and text."""
         names = ("tau", "length_unit", "time_unit", "data_fingerprint", "priors_from_data")
         return {
             **{name: getattr(self, name) for name in names},
@@ -112,9 +112,9 @@ def prequential(
     data: Displacements,
     *,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> TrajectoryScores:
-    r"""Log density of each trajectory given those before it, in the order of the data.
+    r"""Compute the log density of each trajectory given the earlier ones, in data order.
 
     $$\ln p(D_n \mid D_1 \dots D_{n-1}) = \ln Z(D_1 \dots D_n) - \ln Z(D_1 \dots D_{n-1}),
       \qquad \sum_n = \ln Z$$
@@ -124,8 +124,8 @@ def prequential(
     Args:
         hypotheses: Model families with their priors.
         data: Displacements at one tau.
-        progress: Called with a stage, how many are done, and of how many.
-        **how: `method` of the evidence and its `seed`.
+        progress: Called with the stage, the number done, and the total.
+        **options: `method` of the evidence and its `seed`.
     """
     numbers = np.unique(data.trajectory)
     logs, warnings = _log_evidences(
@@ -135,9 +135,9 @@ def prequential(
         len(numbers),
         "prequential",
         progress,
-        **how,
+        **options,
     )
-    values = {name: np.diff(found, prepend=0.0) for name, found in logs.items()}
+    values = {name: np.diff(log_z, prepend=0.0) for name, log_z in logs.items()}
     return _whole("prequential log density", data, values, warnings)
 
 
@@ -146,13 +146,13 @@ def leave_one_out(
     data: Displacements,
     *,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> TrajectoryScores:
-    r"""Log density of each trajectory given all others, whole and without approximation.
+    r"""Compute the log density of each whole trajectory given all others, exactly.
 
     $$\ln p(D_n \mid D_{-n}) = \ln Z(D) - \ln Z(D_{-n})$$
 
-    Unlike the evidence it hardly depends on the prior. Args as for `prequential`.
+    Unlike the evidence it hardly depends on the prior. Arguments are those of `prequential`.
     """
     numbers = np.unique(data.trajectory)
     if len(numbers) < 2:
@@ -161,9 +161,9 @@ def leave_one_out(
     sets = partial(without_each, data, numbers)
     n_sets = len(numbers) + 1
     logs, warnings = _log_evidences(
-        hypotheses, data, sets, n_sets, "leave one out", progress, **how
+        hypotheses, data, sets, n_sets, "leave one out", progress, **options
     )
-    values = {name: found[0] - found[1:] for name, found in logs.items()}
+    values = {name: log_z[0] - log_z[1:] for name, log_z in logs.items()}
     return _whole("leave-one-out log density", data, values, warnings)
 
 
@@ -173,9 +173,9 @@ def by_fold(
     *,
     n_folds: int = 5,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> TrajectoryScores:
-    r"""Log density of each trajectory given those of the other folds, per displacement vector.
+    r"""Compute the log density of each trajectory given the other folds, per displacement.
 
     Trajectory number n belongs to fold n modulo `n_folds`. With $D_{-f}$ the data outside its fold,
 
@@ -184,37 +184,38 @@ def by_fold(
     Args:
         hypotheses: Model families with their priors.
         data: Displacements at one tau.
-        n_folds: Number of folds, 2 or more, of which two or more hold trajectories.
-        progress: Called with a stage, how many are done, and of how many.
-        **how: `method` of the evidence and its `seed`.
+        n_folds: Number of folds, 2 or more; at least two must contain trajectories.
+        progress: Called with the stage, the number done, and the total.
+        **options: `method` of the evidence and its `seed`.
 
     Raises:
         DriftbayesError: All trajectories are in one fold, or a model cannot be scored.
     """
     numbers = np.unique(data.trajectory)
     fold = numbers % check_folds(data, n_folds)
-    # The places of the data outside the fold of each trajectory, and of these with it.
-    without, beside, place = np.zeros_like(numbers), np.zeros_like(numbers), 0
+    # Indices of the data sets without the fold of each trajectory, and with the trajectory added.
+    without, beside, index = np.zeros_like(numbers), np.zeros_like(numbers), 0
     for group in np.unique(fold):
         inside = np.flatnonzero(fold == group)
-        without[inside], beside[inside] = place, place + 1 + np.arange(len(inside))
-        place += 1 + len(inside)
+        without[inside], beside[inside] = index, index + 1 + np.arange(len(inside))
+        index += 1 + len(inside)
     sets = partial(beside_each_fold, data, numbers, n_folds)
-    logs, warnings = _log_evidences(hypotheses, data, sets, place, "folds", progress, **how)
-    values = {name: found[beside] - found[without] for name, found in logs.items()}
+    logs, warnings = _log_evidences(hypotheses, data, sets, index, "folds", progress, **options)
+    values = {name: log_z[beside] - log_z[without] for name, log_z in logs.items()}
     sizes = np.bincount(data.trajectory, weights=data.row_sizes)[numbers].astype(np.float64)
     return replace(_whole("held-out log density", data, values, warnings), counts=sizes)
 
 
 def check_folds(data: Displacements, n_folds: int) -> int:
-    """Refuse folds that leave all trajectories in one part.
+    """Check that folds divide the trajectories.
 
     Args:
         data: Displacements at one tau.
         n_folds: Trajectory number n belongs to fold n modulo this number.
 
     Raises:
-        DriftbayesError: It is no whole number of 2 or more, or there is one part only.
+        DriftbayesError: The number is not an integer of 2 or more, or one fold has all
+            trajectories.
     """
     n_parts = len(np.unique(data.trajectory % n_folds)) if n_folds == int(n_folds) >= 2 else 0
     if n_parts < 2:
@@ -229,7 +230,7 @@ def check_folds(data: Displacements, n_folds: int) -> int:
 def _whole(
     rule: str, data: Displacements, values: Mapping[str, FloatArray], warnings: tuple[str, ...]
 ) -> TrajectoryScores:
-    """Scores of whole trajectories."""
+    """Make scores of whole trajectories."""
     numbers = np.unique(data.trajectory)
     return TrajectoryScores(
         rule=rule,
@@ -253,28 +254,28 @@ def held_out(
     cut: Cut = WHOLE,
     prior_probabilities: Sequence[float] | None = None,
     progress: Progress | None = None,
-    **how: Any,
+    **options: Any,
 ) -> list[TrajectoryScores]:
-    """Scores of single displacements over other times, of trajectories not used in the fit.
+    """Score displacements over other times, of trajectories not used in the fit.
 
     Trajectory number n belongs to fold n modulo `n_folds`. Each fold is predicted from a fit, at
-    tau, of the others, under each model and under their average with the probabilities that
-    they have there. Three rules at each time: ln p(ΔX), CRPS of components, energy score of
-    vectors; all are closed forms given the posterior's draws. What is predicted is the observed
-    displacement, with the measurement errors of both its ends, those of the file and those of the
-    model's `+noise`, and with its `+blur`.
+    tau, of the others, under each model and under their average, weighted by the probabilities
+    from that fit. The rules at each time are ln p(ΔX), CRPS of components and energy score of
+    vectors, in closed form given the posterior draws. The predicted quantity is the observed
+    displacement, with the measurement errors of both ends, from the file and from the model's
+    `+noise`, and with its `+blur`.
 
     Args:
-        trajectories: Where the particles were.
+        trajectories: Trajectories.
         hypotheses: Model families with their priors.
         tau: Sampling time of the fits; None for irregular times.
         held_out_taus: Times over which displacements are predicted, multiples of the recording
             interval.
-        n_folds: Into how many parts the trajectories are divided, 2 or more.
-        cut: How trajectories are cut for the fits.
-        prior_probabilities: Probabilities of the models before the data.
-        progress: Called with a stage, how many are done, and of how many.
-        **how: `n_draws` (500) of each fit, `method` and `seed`, as for `posterior_draws`.
+        n_folds: Number of folds, 2 or more.
+        cut: Options for cutting trajectories into runs for the fits.
+        prior_probabilities: Prior probabilities of the models.
+        progress: Called with the stage, the number done, and the total.
+        **options: `n_draws` (500) of each fit, `method` and `seed`, as for `posterior_draws`.
     """
     from driftbayes.inference import posterior_draws
 
@@ -293,12 +294,12 @@ def held_out(
         inside = [target.trajectory % n_folds == fold for target in targets]
         if any(runs.any() for runs in inside):
             rest = subset(data, data.trajectory % n_folds != fold)
-            draws = [posterior_draws(h, rest, **{"n_draws": 500, **how}) for h in hypotheses]
+            draws = [posterior_draws(h, rest, **{"n_draws": 500, **options}) for h in hypotheses]
             for e in (d.evidence for d in draws):
                 if e.status is not Status.OK:
                     warnings.append(f"{e.name}, without fold {fold}: {e.status.advice}")
             weights = model_probabilities([d.evidence for d in draws], prior_probabilities)
-            # What is scored are observed displacements, with the errors of both their ends.
+            # Observed displacements are scored, with the errors of both ends.
             future = predictive_mixtures(
                 draws,
                 np.array([target.tau for target in targets]),
@@ -352,7 +353,7 @@ def _noise_variance(trajectories: Trajectories) -> float:
 
 
 def _check_scorable(hypotheses: Sequence[Hypothesis]) -> None:
-    """Refuse models that a score would get wrong, or that would fill the memory."""
+    """Check that models can be scored correctly and within memory."""
     check_plain(hypotheses, "a score")
     for hypothesis in hypotheses:
         model = hypothesis.model
@@ -372,31 +373,33 @@ def _log_evidences(
     n_sets: int,
     stage: str,
     progress: Progress | None,
-    **how: Any,
+    **options: Any,
 ) -> tuple[dict[str, FloatArray], tuple[str, ...]]:
-    """Ln Z of every model for every data set, and what went wrong."""
+    """Compute ln Z of every model for every data set, with warnings."""
     check_names(hypotheses)
     _check_scorable(hypotheses)
     Batch.of(data)  # Refuses single precision before the work is done.
-    found: dict[str, list[LogEvidences]] = {hypothesis.name: [] for hypothesis in hypotheses}
-    # Models that take the data in the same way share them.
+    logs_by_model: dict[str, list[LogEvidences]] = {
+        hypothesis.name: [] for hypothesis in hypotheses
+    }
+    # Models that need the same preparation share the data.
     ways: dict[Preparation, list[Hypothesis]] = {}
     for hypothesis in hypotheses:
         ways.setdefault(preparation(data, hypothesis.model.needs()), []).append(hypothesis)
     done = 0
     for way, members in ways.items():
         for part in _parts(sets(way), n_sets):
-            # Members share the moments, if it is moments.
+            # Models share second moments.
             batch = _batch(part, members[0], data)
             for hypothesis in members:
                 batch = batch if batch.is_stacked else _batch(part, hypothesis, data)
-                found[hypothesis.name].append(log_evidences(hypothesis, batch, **how))
+                logs_by_model[hypothesis.name].append(log_evidences(hypothesis, batch, **options))
             done += len(part)
             if progress is not None:
                 progress(stage, done, n_sets * len(ways))
     warnings = []
     logs = {}
-    for name, parts in found.items():
+    for name, parts in logs_by_model.items():
         logs[name] = np.concatenate([part.log_evidence for part in parts])
         statuses = [status for part in parts for status in part.statuses]
         bad = [status for status in statuses if status is not Status.OK]
@@ -404,7 +407,7 @@ def _log_evidences(
             warnings.append(f"{name}: {len(bad)} of {n_sets} evidences: {bad[0].advice}")
         errors = np.concatenate([part.log_evidence_err for part in parts])
         worst = float(np.max(errors[np.isfinite(errors)], initial=0.0))
-        if worst > _WORTH_SAYING:
+        if worst > _MIN_REPORTED_ERROR:
             warnings.append(
                 f"{name}: each log density is the difference of two evidences known to "
                 f"± {number(worst, 1)} nats"
@@ -413,7 +416,7 @@ def _log_evidences(
 
 
 def _parts(sets: Iterator[Part], n_sets: int) -> Iterator[list[Part]]:
-    """Data sets, one by one or, if they are moments, as many as may be stacked."""
+    """Yield data sets one by one, or stacked if they are second moments."""
     first = next(sets)
     largest = 1
     if not isinstance(first, Displacements):

@@ -1,4 +1,4 @@
-"""Steps of all particles in the order of time."""
+"""Steps of all particles, ordered by time."""
 
 __all__ = ["SimultaneousSteps", "simultaneous_steps"]
 
@@ -17,10 +17,10 @@ class SimultaneousSteps:
     """Steps of all particles at one sampling time.
 
     Args:
-        time: Number of the sampling time at which they begin.
-        runs: Number of the run of each particle, those kept from the step before first.
-        kept: Of the particles of the step before, those that are still there.
-        x: Positions at which the steps begin.
+        time: Index of the sampling time at which the steps begin.
+        runs: Run of each particle, continuing particles first.
+        kept: Indices, in the previous step, of the particles that continue.
+        x: Start positions of the steps.
         dx: Steps.
     """
 
@@ -31,30 +31,30 @@ class SimultaneousSteps:
     dx: FloatArray
 
     def only(self, run: int) -> "SimultaneousSteps":
-        """The step of one run alone."""
-        place = np.flatnonzero(self.runs == run)
-        is_kept = len(place) > 0 and place[0] < len(self.kept)
+        """Return the step of one run only."""
+        index = np.flatnonzero(self.runs == run)
+        is_kept = len(index) > 0 and index[0] < len(self.kept)
         kept = np.zeros(int(is_kept), dtype=np.int64)
-        return SimultaneousSteps(self.time, self.runs[place], kept, self.x[place], self.dx[place])
+        return SimultaneousSteps(self.time, self.runs[index], kept, self.x[index], self.dx[index])
 
 
 def simultaneous_steps(data: Displacements) -> tuple[SimultaneousSteps, ...]:
-    """Put the steps of all particles in the order of time.
+    """Order the steps of all particles by time.
 
     Args:
-        data: Displacements at one tau, with times and positions at which they begin.
+        data: Displacements at one tau, with start times and positions.
 
     Raises:
-        DriftbayesError: Particles are not seen at common regular times.
+        DriftbayesError: Particles are not observed at common regular times.
     """
     assert data.start_time is not None
     sizes, tau = data.row_sizes, data.tau
     number = np.arange(len(data.dx)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    place = (np.asarray(data.start_time) - np.min(data.start_time)) / tau
-    first = np.round(place).astype(np.int64)
-    if np.any(np.abs(place - first) > GRID_TOLERANCE):
+    start_index = (np.asarray(data.start_time) - np.min(data.start_time)) / tau
+    first = np.round(start_index).astype(np.int64)
+    if np.any(np.abs(start_index - first) > GRID_TOLERANCE):
         msg = (
-            "prediction given others needs particles that are seen at common regular times; choose "
+            "prediction given others needs particles observed at common regular times; choose "
             "a tau that all share"
         )
         raise DriftbayesError(msg)

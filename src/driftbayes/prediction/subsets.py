@@ -1,4 +1,4 @@
-"""Displacements of some of the trajectories: the first few, all but one, a fold."""
+"""Subsets of trajectories: growing, leave-one-out, and by fold."""
 
 __all__ = ["Part", "beside_each_fold", "growing", "subset", "without_each"]
 
@@ -13,12 +13,12 @@ from driftbayes.likelihood import SecondMoments, second_moments
 from driftbayes.models import Preparation
 from driftbayes.typing import IntArray
 
-# Data of some trajectories, themselves or as moments that can be stacked.
+# Data of a subset of trajectories: displacements, or second moments that can be stacked.
 Part: TypeAlias = Displacements | SecondMoments
 
 
 def subset(data: Displacements, keep: np.ndarray) -> Displacements:
-    """Only the runs that are kept."""
+    """Return the selected runs."""
     steps = np.repeat(keep, data.row_sizes)
     sd = data.position_sd
     return replace(
@@ -35,79 +35,81 @@ def subset(data: Displacements, keep: np.ndarray) -> Displacements:
     )
 
 
-def growing(data: Displacements, numbers: IntArray, way: Preparation) -> Iterator[Part]:
-    """The first trajectory, the first two, and so on to all, prepared in this way."""
-    if way.engine == "kalman":
+def growing(data: Displacements, numbers: IntArray, preparation: Preparation) -> Iterator[Part]:
+    """Yield the first trajectory, the first two, and so on to all, prepared for a model."""
+    if preparation.engine == "kalman":
         for number in numbers:
             yield _part(data, data.trajectory <= number)
         return
     total: SecondMoments | None = None
-    for own in _own_moments(data, numbers, way.memory):
-        total = own if total is None else _add(total, own, 1.0)
+    for moments in _own_moments(data, numbers, preparation.memory):
+        total = moments if total is None else _add(total, moments, 1.0)
         yield total
 
 
-def without_each(data: Displacements, numbers: IntArray, way: Preparation) -> Iterator[Part]:
-    """All trajectories, then all but the first, all but the second, and so on, likewise."""
-    if way.engine == "kalman":
+def without_each(
+    data: Displacements, numbers: IntArray, preparation: Preparation
+) -> Iterator[Part]:
+    """Yield all trajectories, then all but the first, all but the second, and so on."""
+    if preparation.engine == "kalman":
         yield data
         for number in numbers:
             yield _part(data, data.trajectory != number)
         return
-    whole = second_moments(data, way.memory)
-    yield whole
-    for own in _own_moments(data, numbers, way.memory):
-        yield _add(whole, own, -1.0)
+    total = second_moments(data, preparation.memory)
+    yield total
+    for moments in _own_moments(data, numbers, preparation.memory):
+        yield _add(total, moments, -1.0)
 
 
 def beside_each_fold(
-    data: Displacements, numbers: IntArray, n_folds: int, way: Preparation
+    data: Displacements, numbers: IntArray, n_folds: int, preparation: Preparation
 ) -> Iterator[Part]:
-    """For each fold all trajectories outside it, then these with each one of the fold, likewise."""
-    whole, own = None, []
-    if way.engine != "kalman":
-        own = list(_own_moments(data, numbers, way.memory))
-        whole = second_moments(data, way.memory)
+    """Yield, for each fold, all trajectories outside it, then these plus each one of the fold."""
+    total, moments = None, []
+    if preparation.engine != "kalman":
+        moments = list(_own_moments(data, numbers, preparation.memory))
+        total = second_moments(data, preparation.memory)
     for fold in np.unique(numbers % n_folds):
         inside = np.flatnonzero(numbers % n_folds == fold)
-        if whole is None:
+        if total is None:
             outside = data.trajectory % n_folds != fold
             yield _part(data, outside)
             for i in inside:
                 yield _part(data, outside | (data.trajectory == numbers[i]))
             continue
-        rest = whole
+        rest = total
         for i in inside:
-            rest = _add(rest, own[i], -1.0)
+            rest = _add(rest, moments[i], -1.0)
         yield rest
         for i in inside:
-            yield _add(rest, own[i], 1.0)
+            yield _add(rest, moments[i], 1.0)
 
 
 def _part(data: Displacements, keep: np.ndarray) -> Displacements:
-    """The runs that are kept; if none of them moved, with steps whose squares are zero."""
+    """Return the selected runs; if none of them moved, with steps whose squares are zero."""
     if np.any(data.dx[np.repeat(keep, data.row_sizes)]):
         return subset(data, keep)
     return subset(replace(data, dx=np.where(data.dx == 0, np.finfo(float).tiny, data.dx)), keep)
 
 
 def _own_moments(data: Displacements, numbers: IntArray, memory: int) -> Iterator[SecondMoments]:
-    """Second moments of each trajectory, in the layout of the whole: they add up to it."""
-    whole = second_moments(data, memory)
-    keys = list(zip(whole.orders.tolist(), whole.paired.tolist(), strict=True))
+    """Yield the second moments of each trajectory, in a layout that sums to the total."""
+    total = second_moments(data, memory)
+    keys = list(zip(total.orders.tolist(), total.paired.tolist(), strict=True))
     for number in numbers:
         runs = data.trajectory == number
         steps = np.repeat(runs, data.row_sizes)
         moves = bool(np.any(data.dx[steps]))
-        # A particle that never moved is no data set by itself, but counts among others.
-        one = data if moves else replace(data, dx=np.where(steps[:, None], 1.0, data.dx))
-        own = second_moments(subset(one, runs), memory)
-        forms, predicted = np.zeros_like(whole.forms), np.zeros_like(whole.predicted)
-        size = own.forms.shape[-1]
-        for i, key in enumerate(zip(own.orders.tolist(), own.paired.tolist(), strict=True)):
-            forms[keys.index(key), :size, :size] = own.forms[i] * moves
-        predicted[:size] = own.predicted
-        yield SecondMoments(forms, whole.orders, whole.paired, predicted, whole.tau)
+        # A particle that never moved is not a valid data set alone, but counts in a sum.
+        moving = data if moves else replace(data, dx=np.where(steps[:, None], 1.0, data.dx))
+        moments = second_moments(subset(moving, runs), memory)
+        forms, predicted = np.zeros_like(total.forms), np.zeros_like(total.predicted)
+        size = moments.forms.shape[-1]
+        for i, key in enumerate(zip(moments.orders.tolist(), moments.paired.tolist(), strict=True)):
+            forms[keys.index(key), :size, :size] = moments.forms[i] * moves
+        predicted[:size] = moments.predicted
+        yield SecondMoments(forms, total.orders, total.paired, predicted, total.tau)
 
 
 def _add(a: SecondMoments, b: SecondMoments, sign: float) -> SecondMoments:

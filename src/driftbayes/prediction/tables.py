@@ -1,4 +1,4 @@
-"""Tables of scores by trajectory."""
+"""Scores by trajectory."""
 
 __all__ = ["LearnedScores", "TrajectoryScores"]
 
@@ -15,24 +15,24 @@ from driftbayes.typing import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryScores:
-    r"""One number per model and trajectory, the trajectory being what is independent.
+    r"""One score per model and trajectory; trajectories are independent.
 
     With $s_p$ the sum over the $c_p$ predictions of trajectory p, N trajectories in all,
 
     $$\bar s = \frac{\sum_p s_p}{\sum_p c_p}, \qquad
       \mathrm{se}^2 = \frac{N}{N - 1} \frac{\sum_p (s_p - c_p \bar s)^2}{(\sum_p c_p)^2}.$$
 
-    Trajectories scored from the same fit share its error, which the standard error leaves out.
+    Trajectories scored from the same fit share its error, which the standard error neglects.
 
     Args:
         rule: Name of the score.
-        tau: Time over which the predicted displacements go.
-        values: For each model $s_p$ of each trajectory.
-        counts: $c_p$; 1 where a trajectory is predicted whole.
+        tau: Duration of the predicted displacements.
+        values: Sum $s_p$ of each trajectory, for each model.
+        counts: Number $c_p$ of predictions; 1 where a trajectory is predicted as a whole.
         trajectory: Number of each trajectory.
         larger_is_better: Whether a good prediction has a large score (log densities) or a
             small one (CRPS, energy score).
-        warnings: What a reader should know, in words.
+        warnings: Warnings about the scores.
     """
 
     rule: str
@@ -44,31 +44,33 @@ class TrajectoryScores:
     warnings: tuple[str, ...] = field(default=())
 
     def __repr__(self) -> str:
-        """Mean over trajectories of each model."""
+        """Return the mean over trajectories of each model."""
         means = ", ".join(f"{name} {with_error(*self.mean(name))}" for name in self.values)
         return f"<TrajectoryScores: {self.rule} of {len(self.counts)} trajectories: {means}>"
 
     def total(self, model: str) -> float:
-        """Sum over all trajectories."""
+        """Return the sum over all trajectories."""
         return float(np.sum(self.values[model]))
 
     def mean(self, model: str) -> tuple[float, float]:
-        """Mean per prediction, and its standard error."""
+        """Return the mean per prediction, and its standard error."""
         return self._mean(self.values[model])
 
     def difference(self, m1: str, m0: str) -> tuple[float, float]:
-        """Mean of the score of `m1` less that of `m0`, trajectory by trajectory, and its error."""
+        """Return the mean paired difference of the scores of `m1` and `m0`, and its error."""
         return self._mean(self.values[m1] - self.values[m0])
 
     def _mean(self, sums: FloatArray) -> tuple[float, float]:
-        n, whole = len(sums), float(np.sum(self.counts))
-        mean = float(np.sum(sums)) / whole
+        n, n_predictions = len(sums), float(np.sum(self.counts))
+        mean = float(np.sum(sums)) / n_predictions
         if n < 2:
             return mean, float("nan")
-        return mean, float(np.sqrt(n / (n - 1) * np.sum((sums - mean * self.counts) ** 2)) / whole)
+        return mean, float(
+            np.sqrt(n / (n - 1) * np.sum((sums - mean * self.counts) ** 2)) / n_predictions
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """Totals, means and paired differences, the later model against the earlier."""
+        """Return totals, means and paired differences, later models against earlier ones."""
 
         def numbers(mean: float, error: float) -> dict[str, float | None]:
             whole = float(np.sum(self.counts))
@@ -91,16 +93,16 @@ class TrajectoryScores:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearnedScores(Described):
-    """Scores of densities that are learned from the data, beside those of models.
+    """Scores of learned densities and of models.
 
     Args:
-        held_out: Log density of each trajectory given those of other folds, per displacement.
-        sequential: For each model ln Z, for each learned density minus its code length in nats: the
-            sum of log densities of blocks of trajectories given the blocks before.
+        held_out: Log density of each trajectory given the other folds, per displacement.
+        sequential: ln Z of each model, and minus the prequential code length of each learned
+            density in nats: the sum of log densities of blocks given the earlier blocks.
         blocks: Number of trajectories in each block.
-        start: Model by whose evidence the first block is coded where a density is learned.
+        start: Model whose evidence codes the first block for learned densities.
         training: Facts about the training, for example the number of weights of a network.
-        seed: Key of the order of the blocks and of the training.
+        seed: Random seed of the order of the blocks and of the training.
     """
 
     held_out: TrajectoryScores
@@ -116,7 +118,7 @@ class LearnedScores(Described):
     )
 
     def to_json(self) -> dict[str, Any]:
-        """The scores as plain numbers and text."""
+        """Return the scores as plain numbers and text."""
         return {
             "remark": self.remark,
             "held_out": self.held_out.to_json(),

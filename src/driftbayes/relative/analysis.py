@@ -27,9 +27,9 @@ from driftbayes.representation import Described
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Pairs drawn from a fitted law, in all.
+# Total number of pairs drawn from a fitted law.
 _N_REPLICAS = 2000
-# Draws from the posterior of a law with a free exponent, for the moments of κ.
+# Number of posterior draws of a law with a free exponent, for the moments of κ.
 _N_DRAWS = 1000
 
 
@@ -40,8 +40,8 @@ class PairComparison(Described):
     Args:
         comparison: Evidences and posteriors.
         data: Separations of the pairs.
-        statistics: The same without a model.
-        within: Distance at which pairs begin; None for any.
+        statistics: Model-free statistics.
+        within: Distance at which pairs begin; None for any distance.
         seed: Random seed of draws.
     """
 
@@ -52,17 +52,17 @@ class PairComparison(Described):
     seed: int = 0
 
     def __getitem__(self, model: str) -> Evidence:
-        """The evidence of one law."""
+        """Return the evidence of one law."""
         return self.comparison[model]
 
     @property
     def verdict(self) -> str:
-        """One sentence on the scale of Kass and Raftery."""
+        """Verdict in one sentence, on the scale of Kass and Raftery."""
         return self.comparison.verdict
 
     @cached_property
     def coefficients(self) -> dict[str, dict[str, tuple[float, float]]]:
-        """Of each law mean and standard deviation of ξ and of κ in K(r) = κ r^ξ."""
+        """Posterior mean and standard deviation of ξ and κ in K(r) = κ r^ξ, for each law."""
         return {
             name: _coefficients(record, self.data, self.seed)
             for name, record in self.comparison.evidences.items()
@@ -70,14 +70,14 @@ class PairComparison(Described):
 
     @property
     def fitted_law(self) -> str:
-        """The law that is drawn beside the statistics: with a free exponent, or the best."""
+        """Name of the law plotted with the statistics: the free exponent, or the best law."""
         return "power" if "power" in self.comparison.evidences else self.comparison.best
 
     @cached_property
     def fitted(self) -> PairStatistics:
-        """The statistics of pairs that separate by the fitted law and begin as those of the data.
+        """Statistics of pairs simulated from the fitted law at its posterior mean.
 
-        Of the law at its posterior mean, sampled as the data are.
+        The pairs have the initial separations and sampling times of the data.
         """
         record = self.comparison[self.fitted_law]
         exponent, size = _value(record, "xi"), _value(record, "K")
@@ -91,12 +91,12 @@ class PairComparison(Described):
         return figure
 
     def to_json(self) -> dict[str, Any]:
-        """The comparison as plain numbers and text."""
+        """Return the comparison as plain numbers and text."""
         result = self.comparison.to_json()
         for name, record in result["models"].items():
-            for place, key in enumerate(("posterior_mean", "posterior_sd")):
-                own = {p: both[place] for p, both in self.coefficients[name].items()}
-                record[key] = {**record[key], **own}
+            for index, key in enumerate(("posterior_mean", "posterior_sd")):
+                summary = {p: moments[index] for p, moments in self.coefficients[name].items()}
+                record[key] = {**record[key], **summary}
         return {
             "tau": self.data.tau,
             "n_pairs": self.data.n_pairs,
@@ -121,7 +121,7 @@ class PairScan(Described):
 
     @cached_property
     def scan(self) -> Scan:
-        """Evidences and posteriors along tau, and where parameters do not depend on it."""
+        """Evidences and posteriors against tau, and the range in which parameters are constant."""
         return Scan(tuple(result.comparison for result in self.results), self.skipped)
 
     def plot(self) -> "Figure":
@@ -130,11 +130,11 @@ class PairScan(Described):
         return figure
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The comparisons as plain numbers and text, each with what is known of the whole scan."""
-        whole = ("consistency", "skipped")
+        """Return the comparisons as plain numbers and text, each with results of the whole scan."""
+        scan_keys = ("consistency", "skipped")
         return [
-            {**result.to_json(), **{name: found[name] for name in whole}}
-            for result, found in zip(self.results, self.scan.to_json(), strict=True)
+            {**result.to_json(), **{name: scan_record[name] for name in scan_keys}}
+            for result, scan_record in zip(self.results, self.scan.to_json(), strict=True)
         ]
 
 
@@ -152,22 +152,22 @@ def compare_pairs(
     """Compare laws of relative dispersion for disjoint pairs of particles.
 
     Args:
-        tracks: Where the particles were.
+        tracks: Trajectories.
         tau: Sampling time.
-        within: Distance at which a pair begins; None pairs all particles as they are first seen.
+        within: Distance at which a pair begins; None pairs all particles at their first position.
         models: Names of laws (rayleigh, richardson, lundgren, power), separated by commas or in a
             list, or "all".
         priors: Priors of `xi` and `K`; by default uniform, and exponential with a scale from the
             data.
         seed: Random seed of draws and of the bootstrap.
-        **options: Method of the evidence, as for `compare`.
+        **options: Evidence method, as for `compare`.
     """
     reach = None if within is None else in_units(within, LENGTH, tracks.units, "within")
     data = separations(tracks, in_units(tau, TIME, tracks.units, "tau"), within=reach)
-    return _compared(data, models, priors, reach, seed, options)
+    return _compare_at(data, models, priors, reach, seed, options)
 
 
-def _compared(
+def _compare_at(
     data: Separations,
     models: Sequence[str] | str,
     priors: Mapping[str, AbstractPrior | str] | None,
@@ -181,7 +181,7 @@ def _compared(
 
 
 def _value(record: Evidence, name: str) -> float:
-    """Posterior mean of a parameter, or its value where it is known."""
+    """Return the posterior mean of a parameter, or its value if fixed."""
     law = record.hypothesis.model
     if name == "xi" and isinstance(law, AbstractLaw) and law.exponent is not None:
         return law.exponent
@@ -191,14 +191,14 @@ def _value(record: Evidence, name: str) -> float:
 
 @in_double_precision
 def _coefficients(record: Evidence, data: Separations, seed: int) -> dict[str, tuple[float, float]]:
-    """Mean and standard deviation of ξ and κ."""
+    """Return posterior mean and standard deviation of ξ and κ."""
     law = record.hypothesis.model
     assert isinstance(law, AbstractLaw)
     exponent = law.exponent
     if exponent is not None:
-        found = record.parameters["K"]
+        diffusivity = record.parameters["K"]
         per = data.reference**-exponent
-        return {"xi": (exponent, 0.0), "kappa": (found.mean * per, found.sd * per)}
+        return {"xi": (exponent, 0.0), "kappa": (diffusivity.mean * per, diffusivity.sd * per)}
     draws = posterior_draws(record.hypothesis, data, n_draws=_N_DRAWS, seed=seed)
     values = dict(zip(record.hypothesis.names, draws.theta.T, strict=True))
     for name, prior in record.hypothesis.priors.items():
@@ -207,8 +207,8 @@ def _coefficients(record: Evidence, data: Separations, seed: int) -> dict[str, t
     xi, size = values["xi"], values["K"]
     kappa = size * data.reference**-xi
     estimate = record.parameters.get("xi")
-    own = (float(xi[0]), 0.0) if estimate is None else (estimate.mean, estimate.sd)
-    return {"xi": own, "kappa": (float(kappa.mean()), float(kappa.std(ddof=1)))}
+    exponent_moments = (float(xi[0]), 0.0) if estimate is None else (estimate.mean, estimate.sd)
+    return {"xi": exponent_moments, "kappa": (float(kappa.mean()), float(kappa.std(ddof=1)))}
 
 
 @in_double_precision
@@ -224,30 +224,30 @@ def scan_pairs(
 ) -> PairScan:
     """Compare laws of relative dispersion over a range of sampling times.
 
-    Sampling times are rounded to multiples of the recording interval. The scale of the priors is
-    that of the data at the first, and the pairs are found anew at each; arguments are those of
-    `compare_pairs`.
+    Sampling times are rounded to multiples of the recording interval. The prior scale is that of
+    the data at the first sampling time, and pairs are found again at each. Other arguments are
+    those of `compare_pairs`.
     """
     results: list[PairComparison] = []
     skipped: dict[float, str] = {}
-    known = dict(priors or {})
+    fixed_priors = dict(priors or {})
     reach = None if within is None else in_units(within, LENGTH, tracks.units, "within")
-    # Irregular times are taken as they are.
-    wanted = times_in(taus, tracks.units, "taus")
+    # Irregular times are not rounded.
+    sampling_times = times_in(taus, tracks.units, "taus")
     if tracks.recording_interval is not None:
-        wanted = snap_taus(tracks, wanted).tolist()
-    for tau in sorted(set(wanted)):
+        sampling_times = snap_taus(tracks, sampling_times).tolist()
+    for tau in sorted(set(sampling_times)):
         try:
             data = separations(tracks, tau, within=reach)
         except DriftbayesError as error:
             skipped[tau] = str(error)
             continue
         if results:
-            # K is stated at one separation for all sampling times.
+            # K refers to the same separation at all sampling times.
             data = replace(data, reference=results[0].data.reference)
-        results.append(_compared(data, models, known, reach, seed, options))
+        results.append(_compare_at(data, models, fixed_priors, reach, seed, options))
         for record in results[-1].comparison.evidences.values():
-            known |= record.hypothesis.priors
+            fixed_priors |= record.hypothesis.priors
     if not results:
         msg = f"no pairs at any tau: {next(iter(skipped.values()), 'no tau was given')}"
         raise DriftbayesError(msg)
@@ -260,7 +260,7 @@ def pairs(
     """Compare laws of relative dispersion at one sampling time, or scan several.
 
     Args:
-        tracks: Where the particles were.
+        tracks: Trajectories.
         tau: Sampling time, or several, also as text ("1h,6h,1d", "1h:10d:12log").
         **options: As for `compare_pairs`.
     """

@@ -1,6 +1,6 @@
-r"""Density of a separation after a finite time, where the relative diffusivity is a power of it.
+r"""Transition density of a separation whose relative diffusivity is a power law.
 
-Of particles whose separation r diffuses with $K(r) = \kappa r^\xi$ in d dimensions,
+If the separation r of two particles diffuses with $K(r) = \kappa r^\xi$ in d dimensions,
 
 $$Y = \frac{2\, r^h}{\kappa h^2}, \qquad h = 2 - \xi, \qquad \delta = 2d/h,$$
 
@@ -20,18 +20,19 @@ from scipy.special import gammaln, ive
 
 from driftbayes.typing import FloatArray
 
-# From this order on by Debye's expansion, in so many terms; below it by Hankel's from this argument
-# on, or from the square of the order: the first term left out is below 1e-14 there.
+# Debye's expansion is used from this order on, with this many terms. Below it, Hankel's expansion
+# is used from this argument on, or from the square of the order: the first omitted term is below
+# 1e-14.
 _DEBYE_ORDER, _N_DEBYE = 40.0, 8
 _HANKEL_ARGUMENT, _N_HANKEL = 32.0, 16
-# Below this argument by the power series.
+# The power series is used below this argument.
 _SMALL, _N_SERIES = 1e-2, 4
 LOG_2PI = float(np.log(2 * np.pi))
 
 
 @cache
 def _debye_terms() -> list[Polynomial]:
-    """Polynomials u_k(p) of Debye's expansion, by their recurrence."""
+    """Return the polynomials u_k(p) of Debye's expansion by their recurrence."""
     p = Polynomial([0.0, 1.0])
     terms = [Polynomial([1.0])]
     for _ in range(_N_DEBYE - 1):
@@ -42,10 +43,10 @@ def _debye_terms() -> list[Polynomial]:
 
 
 def log_bessel_i(order: float, z: FloatArray) -> FloatArray:
-    r"""$\ln (e^{-z} I_\nu(z))$ for any order ν above -1 and z > 0, free of under- and overflow.
+    r"""Compute $\ln (e^{-z} I_\nu(z))$ for ν > -1 and z > 0, without under- or overflow.
 
     Args:
-        order: ν.
+        order: Order ν.
         z: Arguments.
     """
     if order >= _DEBYE_ORDER:
@@ -80,14 +81,14 @@ def log_bessel_i(order: float, z: FloatArray) -> FloatArray:
 def log_separation_density(
     first: FloatArray, last: FloatArray, time: FloatArray, exponent: float, kappa: float, n_dim: int
 ) -> FloatArray:
-    r"""Ln p(r | r_0) of separations after a time, with respect to dr.
+    r"""Compute ln p(r | r_0) of separations after a time, with respect to dr.
 
     Args:
         first: Separations r_0, positive.
         last: Separations r, positive.
         time: Time between both.
-        exponent: ξ, from 0 to 2.
-        kappa: κ.
+        exponent: Exponent ξ, from 0 to 2.
+        kappa: Coefficient κ.
         n_dim: Number of dimensions d.
     """
     growth = np.log(last / first)
@@ -97,7 +98,7 @@ def log_separation_density(
         away = growth - kappa * n_dim * time
         return -0.5 * (LOG_2PI + np.log(variance) + away**2 / variance) - np.log(last)
     order = n_dim / h - 1
-    # Of x = Y/t and λ = Y_0/t: roots of their sizes, and the difference of the roots.
+    # Square roots of x = Y/t and λ = Y_0/t, and their difference.
     root = np.sqrt(2 / (kappa * time)) / h * first ** (0.5 * h)
     apart = root * np.expm1(0.5 * h * growth)
     z = root**2 * np.exp(0.5 * h * growth)
@@ -105,6 +106,6 @@ def log_separation_density(
         0.5 * order * h * growth
         - 0.5 * apart**2
         + log_bessel_i(order, z)
-        # Half of the slope of x, h x / r.
+        # Half of the derivative dx/dr = h x / r.
         + np.log(0.5 * h * (root * np.exp(0.5 * h * growth)) ** 2 / last)
     )

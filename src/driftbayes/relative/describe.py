@@ -27,6 +27,7 @@ from driftbayes.representation import (
     Panel,
     Table,
     describe,
+    estimate_cell,
     number,
     summarise,
     with_error,
@@ -47,7 +48,7 @@ _WORDS = {
     "diffusivity": "Relative diffusivity",
     "fsle": "Finite-size Lyapunov exponent",
 }
-# Of Rayleigh's, Richardson's and Lundgren's law.
+# Exponents of Rayleigh's, Richardson's and Lundgren's laws.
 _EXPONENTS = (0.0, 4 / 3, 2.0)
 _EXPONENT = "Exponent ξ (lines: the named laws)"
 
@@ -59,7 +60,7 @@ def _(result: PairComparison) -> str:
 
 @describe.register
 def describe_pairs(result: PairComparison) -> Card:
-    """Describe the verdict, the evidences, the posteriors and what needs no model."""
+    """Describe the verdict, the evidences, the posteriors and the model-free statistics."""
     data, comparison = result.data, result.comparison
     evidences = list(comparison.evidences.values())
     facts = [
@@ -68,8 +69,8 @@ def describe_pairs(result: PairComparison) -> Card:
         ("method", comparison.method),
         ("fingerprint", data.fingerprint),
     ]
-    for name, both in result.coefficients.items():
-        (xi, xi_sd), (kappa, kappa_sd) = both["xi"], both["kappa"]
+    for name, coefficients in result.coefficients.items():
+        (xi, xi_sd), (kappa, kappa_sd) = coefficients["xi"], coefficients["kappa"]
         exponent = with_error(xi, xi_sd) if xi_sd else number(xi, 4)
         size = with_error(kappa, kappa_sd)
         length, time = data.length_unit, data.time_unit
@@ -102,12 +103,12 @@ def _(result: PairScan) -> str:
 
 @describe.register
 def describe_pair_scan(result: PairScan) -> Card:
-    """Describe the verdict along tau, where parameters are consistent, and the statistics."""
+    """Describe the verdict against tau, the consistent parameters, and the statistics."""
     first = result.results[0]
     card = describe_scan(result.scan, max_taus=None)
-    at = readable(first.data.tau, first.data.time_unit)
+    tau = readable(first.data.tau, first.data.time_unit)
     statistics = statistics_table(first)
-    shown = replace(statistics, title=f"{statistics.title} (tau = {at})")
+    shown = replace(statistics, title=f"{statistics.title} (tau = {tau})")
     return replace(
         card,
         kind="PairScan",
@@ -118,14 +119,14 @@ def describe_pair_scan(result: PairScan) -> Card:
 
 
 def statistics_table(result: PairComparison) -> Table:
-    """Model-free statistics by classes of separation."""
-    found, data = result.statistics, result.data
+    """Tabulate model-free statistics by separation class."""
+    statistics, data = result.statistics, result.data
     heads = [f"r ({data.length_unit})" if data.length_unit else "r", "steps"]
     heads += [with_unit(_TITLES[name][0], _unit(name, data)) for name in NAMES]
     rows = []
-    for i, centre in enumerate(found.centres):
-        cells = [_cell(found.values[n][i], found.errors[n][i]) for n in NAMES]
-        rows.append((number(centre, 3), f"{int(found.n_steps[i]):,}", *cells))
+    for i, centre in enumerate(statistics.centres):
+        cells = [estimate_cell(statistics.values[n][i], statistics.errors[n][i]) for n in NAMES]
+        rows.append((number(centre, 3), f"{int(statistics.n_steps[i]):,}", *cells))
     title = "Without a model: structure functions, relative diffusivity, Lyapunov exponent"
     return Table(tuple(heads), tuple(rows), "r" * len(heads), title=title)
 
@@ -135,26 +136,20 @@ def _unit(name: str, data: Separations) -> str:
     return Parameter(title, title, length, time).unit(data.length_unit, data.time_unit)
 
 
-def _cell(value: float, error: float) -> str:
-    if not np.isfinite(value):
-        return "-"
-    return with_error(value, error) if np.isfinite(error) else number(value, 3)
-
-
 def pair_panels(result: PairComparison) -> list[Panel]:
     """Describe relative dispersion against time, and the statistics against separation.
 
-    Each with bootstrap errors, and as the fitted law has it.
+    Each panel has bootstrap errors and the prediction of the fitted law.
     """
-    found, data, law = result.statistics, result.data, result.fitted_law
+    statistics, data, law = result.statistics, result.data, result.fitted_law
     model = result.fitted
     length, time = data.length_unit, data.time_unit
-    times, unit = readable_times(found.times[1:], time)
+    times, unit = readable_times(statistics.times[1:], time)
     panels = [
         _panel(
             *("dispersion", "Relative dispersion ⟨r²⟩", times),
             (with_unit("time since the pair began", unit), "⟨r²⟩", _unit("dispersion", data)),
-            (found.dispersion[1:], found.dispersion_err[1:], model.dispersion[1:]),
+            (statistics.dispersion[1:], statistics.dispersion_err[1:], model.dispersion[1:]),
             law,
             data.tau,
         )
@@ -163,9 +158,9 @@ def pair_panels(result: PairComparison) -> list[Panel]:
         symbol = _TITLES[name][0]
         panels.append(
             _panel(
-                *(name, f"{_WORDS[name]} {symbol}".rstrip(), found.centres),
+                *(name, f"{_WORDS[name]} {symbol}".rstrip(), statistics.centres),
                 (with_unit("separation", length), symbol, _unit(name, data)),
-                (found.values[name], found.errors[name], model.values[name]),
+                (statistics.values[name], statistics.errors[name], model.values[name]),
                 law,
                 data.tau,
             )
@@ -182,10 +177,10 @@ def _panel(
     law: str,
     tau: float,
 ) -> Panel:
-    """A statistic with its errors, and as a law has it."""
+    """Describe one statistic with its errors, and the prediction of the fitted law."""
     y, error, model = values
     y = np.where(y > 0, y, np.nan)
-    # A lower end below zero is cut at a tenth, so that the axis may be logarithmic.
+    # A negative lower bound is replaced by a tenth of the value, for a logarithmic axis.
     low = y - 1.96 * error
     low = np.where(low <= 0, 0.1 * y, low)
     curves = [Curve("data", "data", y, low, y + 1.96 * error, kind="points")]
@@ -211,21 +206,21 @@ def pair_scan_panels(result: PairScan) -> list[Panel]:
         logs = np.array([[e.log_evidence for e in scan.evidences(m)] for m in scan.models])
         behind = logs - logs.max(axis=0)
         curves = [Curve(m, m, y) for m, y in zip(scan.models, behind, strict=True)]
-        words = "Evidence of each law, less that of the best"
+        title = "Evidence of each law, less that of the best"
         panels.append(
             Panel(
-                *("pairs_evidence", words, taus, label, "ln Z − ln Z of the best", curves),
+                *("pairs_evidence", title, taus, label, "ln Z − ln Z of the best", curves),
                 ("symlog", "linear"),
                 (0.0,),
-                words,
+                title,
                 at_tau=first.data.tau,
             )
         )
     along = {panel.name: panel for panel in scan_panels(scan)}
-    at = readable(first.data.reference, first.data.length_unit, 3)
+    reference = readable(first.data.reference, first.data.length_unit, 3)
     changes: dict[str, dict[str, Any]] = {
         "parameter_xi": {"title": _EXPONENT, "scales": ("linear",), "reference": _EXPONENTS},
-        "parameter_K": {"title": f"Relative diffusivity at {at}"},
+        "parameter_K": {"title": f"Relative diffusivity at {reference}"},
     }
     for name, change in changes.items():
         if name in along:
@@ -237,12 +232,12 @@ def pair_scan_panels(result: PairScan) -> list[Panel]:
 def pair_sentences(result: PairScan) -> list[str]:
     """Return the result in words: which law, at which sampling times, with which exponent."""
     sentences = scan_verdict(result.scan)
-    found = result.scan.consistency.get("power", {}).get("xi")
-    if found is not None:
+    exponent = result.scan.consistency.get("power", {}).get("xi")
+    if exponent is not None:
         unit = result.results[0].data.time_unit
-        low, high = readable(found.tau_min, unit), readable(found.tau_max, unit)
+        low, high = readable(exponent.tau_min, unit), readable(exponent.tau_max, unit)
         sentences.append(
-            f"With a free exponent, ξ = {with_error(found.value, found.sd)} for sampling times "
-            f"from {low} to {high}."
+            f"With a free exponent, ξ = {with_error(exponent.value, exponent.sd)} for sampling "
+            f"times from {low} to {high}."
         )
     return sentences

@@ -1,4 +1,4 @@
-"""Laws of relative dispersion: how the diffusivity of a separation depends on it."""
+"""Laws of relative dispersion: relative diffusivity as a function of separation."""
 
 __all__ = [
     "LAWS",
@@ -37,22 +37,22 @@ class AbstractLaw(AbstractModel):
     is_gaussian: ClassVar[bool] = False
     has_state_space: ClassVar[bool] = False
     kind: ClassVar[Kind] = "pairs"
-    # ξ where the law fixes it.
+    # Exponent ξ if the law fixes it.
     exponent: ClassVar[float | None]
 
-    def _of_one(self) -> DriftbayesError:
+    def _pairs_only(self) -> DriftbayesError:
         return DriftbayesError(f"{self.name} is a law of separations, not of single particles")
 
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
     ) -> Float[Array, " lag"]:
-        raise self._of_one()
+        raise self._pairs_only()
 
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        raise self._of_one()
+        raise self._pairs_only()
 
     def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        raise self._of_one()
+        raise self._pairs_only()
 
 
 class AbstractFixedLaw(AbstractLaw):
@@ -130,10 +130,10 @@ def law_hypotheses(
     data: Separations,
     priors: Mapping[str, AbstractPrior | str] | None = None,
 ) -> list[Hypothesis]:
-    """Hypotheses of some laws, with priors given or set from the data.
+    """Make hypotheses of laws, with given priors or priors set from the data.
 
-    By default ξ is uniform from 0 to 2 and K exponential; its mean is the mean square change of the
-    vector between two particles over 2τ per axis, as if the diffusivity were constant.
+    By default ξ is uniform from 0 to 2 and K exponential. The prior mean of K is the mean square
+    change of the separation vector over 2τ per axis, its value for a constant diffusivity.
 
     Args:
         models: Names of laws, separated by commas or in a list, or "all".
@@ -145,12 +145,12 @@ def law_hypotheses(
     names = list(models)
     for name in names:
         if name not in LAWS:
-            near = did_you_mean(name, LAWS)
-            msg = f"unknown law of pairs {name!r}; known are {', '.join(LAWS)}{near}"
+            suggestion = did_you_mean(name, LAWS)
+            msg = f"unknown law of pairs {name!r}; known are {', '.join(LAWS)}{suggestion}"
             raise DriftbayesError(msg)
     extra = [name for name in priors or {} if name not in PowerLaw.parameters]
     if extra:
-        msg = f"there is no parameter {extra[0]!r} in a law of pairs; they have xi and K"
+        msg = f"unknown parameter {extra[0]!r} of a law of pairs; laws have xi and K"
         raise DriftbayesError(msg)
     known: dict[str, AbstractPrior] = {"xi": Uniform(0.0, 2.0)}
     for name, prior in (priors or {}).items():

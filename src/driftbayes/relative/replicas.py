@@ -1,4 +1,4 @@
-"""Draw separations from a law of relative dispersion: exactly, at any sampling time."""
+"""Simulate separations from a law of relative dispersion, exactly at any sampling time."""
 
 __all__ = ["replicate"]
 
@@ -8,23 +8,23 @@ import numpy as np
 
 from driftbayes.relative.separations import Separations
 
-# Below this distance from 2 an exponent is taken to be 2, of which it is no longer distinct.
+# An exponent closer to 2 than this is set to 2.
 _NEAR_TWO = 1e-6
 
 
 def replicate(
     data: Separations, exponent: float, diffusivity: float, *, n_copies: int = 1, seed: int = 0
 ) -> Separations:
-    r"""Pairs that begin as far apart as those of the data, and separate by a law.
+    r"""Simulate pairs with the initial separations of the data.
 
-    $r^{2-\xi}$ is a squared Bessel process up to a constant (see `density`), of which each step is
-    a noncentral chi-square variable. The vector between the particles is not drawn: `moved` is NaN.
+    $r^{2-\xi}$ is a squared Bessel process up to a constant (see `density`), so each step is a
+    noncentral chi-square variable. The separation vector is not simulated: `moved` is NaN.
 
     Args:
-        data: Where pairs begin, and how long their steps last.
-        exponent: ξ, from 0 to 2.
+        data: Separations, with initial values and durations of steps.
+        exponent: Exponent ξ, from 0 to 2.
         diffusivity: K at the reference separation.
-        n_copies: Pairs drawn for each pair of the data.
+        n_copies: Number of simulated pairs per pair of the data.
         seed: Random seed.
     """
     rng = np.random.Generator(np.random.Philox(seed))

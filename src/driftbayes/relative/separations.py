@@ -1,4 +1,4 @@
-"""Disjoint pairs of particles, and how far apart they are from one sampling time to the next."""
+"""Disjoint pairs of particles, and their separations at successive sampling times."""
 
 __all__ = ["Separations", "find_pairs", "separations"]
 
@@ -21,31 +21,31 @@ from driftbayes.likelihood.runs import Context
 from driftbayes.relative.density import log_separation_density
 from driftbayes.typing import FloatArray, IntArray
 
-# Positions of all particles at all sampling times that are held at once.
+# Largest number of positions (particles times sampling times) in memory.
 _MAX_POSITIONS = 50_000_000
-# Particles of which all distances are looked at.
+# Largest number of particles for which all distances are computed.
 _MAX_PARTICLES = 4_000
 
 
 @dataclass(frozen=True, eq=False)
 class Separations:
-    """Separations of pairs at successive sampling times, step after step of pair after pair.
+    """Separations of pairs at successive sampling times, as concatenated steps of all pairs.
 
-    No particle is in two pairs, so that pairs are independent as far as particles are.
+    No particle is in two pairs, so pairs are independent if particles are.
 
     Args:
-        first: Separation at which each step begins.
-        last: Separation at which it ends.
-        interval: Time that it took: tau, or several where a position is missing.
-        moved: Squared change of the vector from one particle to the other.
+        first: Separation at the start of each step.
+        last: Separation at the end of each step.
+        interval: Duration of each step: tau, or a multiple where a position is missing.
+        moved: Squared change of the separation vector.
         pair: Number of the pair of each step, counted from 0.
         members: Numbers of the two trajectories of each pair.
         tau: Sampling time.
         n_dim: Number of spatial dimensions.
         length_unit: Name of the unit of length, empty if unknown.
         time_unit: Name of the unit of time, empty if unknown.
-        reference: Separation at which a relative diffusivity is stated, by default the geometric
-            mean of all.
+        reference: Separation to which the relative diffusivity refers; by default the geometric
+            mean.
     """
 
     first: FloatArray
@@ -77,7 +77,7 @@ class Separations:
 
     @property
     def n_steps(self) -> int:
-        """Steps of the pair that is seen longest."""
+        """Number of steps of the longest pair."""
         return int(np.bincount(self.pair).max())
 
     @property
@@ -95,7 +95,7 @@ class Separations:
         return digest.hexdigest()[:16]
 
     def of_pairs(self, chosen: IntArray) -> "Separations":
-        """The separations of some of the pairs."""
+        """Return the separations of selected pairs."""
         steps = np.isin(self.pair, chosen)
         number = np.full(self.n_pairs, -1)
         number[chosen] = np.arange(len(chosen))
@@ -107,12 +107,12 @@ class Separations:
 
     @property
     def noisy(self) -> bool:
-        """Positions are taken to be exact."""
+        """Whether positions have errors; they are treated as exact."""
         return False
 
     @property
     def context(self) -> Context:
-        """Where the data are; no law of pairs asks for it."""
+        """Geographic context of the data; no law of pairs uses it."""
         return Context(np.zeros(self.n_dim))
 
     @property
@@ -121,24 +121,24 @@ class Separations:
         return float(self.interval.min())
 
     def thinned(self, n_steps: int) -> "tuple[Separations, float]":
-        """About as many steps as asked for, of fewer pairs, and how many times fewer they are."""
-        every = -(-len(self.first) // n_steps)
-        if every == 1 or self.n_pairs == 1:
+        """Return about n_steps steps, from fewer pairs, and the factor of reduction."""
+        stride = -(-len(self.first) // n_steps)
+        if stride == 1 or self.n_pairs == 1:
             return self, 1.0
-        part = self.of_pairs(np.arange(0, self.n_pairs, every))
+        part = self.of_pairs(np.arange(0, self.n_pairs, stride))
         return part, len(self.first) / len(part.first)
 
     def sums(self, formulas: Any) -> Any:
-        """No sums over steps are enough for the density of a separation."""
+        """Raise an error: the density of a separation has no sufficient sums."""
         msg = "separations of pairs have no second moments; use `log_densities`"
         raise DriftbayesError(msg)
 
     def log_densities(self, model: Any, values: Mapping[str, FloatArray]) -> FloatArray:
-        """Ln p of all separations, each given the one before it.
+        """Compute ln p of all separations, each conditional on the previous one.
 
         Args:
             model: A law of relative dispersion.
-            values: Values of its parameters.
+            values: Parameter values.
         """
         diffusivities = values["K"]
         exponents = values.get("xi", np.full(len(diffusivities), model.exponent))
@@ -147,12 +147,12 @@ class Separations:
         constant = len(first) * np.log(self.reference)
 
         def total(exponent: float, kappa: float) -> float:
-            # Where nothing is finite the result says so in its status.
+            # Non-finite values are reported in the status of the result.
             with np.errstate(all="ignore"):
-                each = log_separation_density(
+                log_p = log_separation_density(
                     first, last, self.interval, exponent, kappa, self.n_dim
                 )
-            return float(each.sum())
+            return float(log_p.sum())
 
         tasks = list(zip(exponents.tolist(), per_area.tolist(), strict=True))
         return np.array(run_in_threads(total, tasks)) - constant
@@ -163,19 +163,20 @@ def separations(
 ) -> Separations:
     """Find disjoint pairs and their separations at multiples of a sampling time.
 
-    A pair begins when its particles are first within a distance of each other (chance pairs), the
-    closest first, or, without a distance, when both are first seen and apart; it ends with the
-    shorter of its trajectories. Where a position is missing, a step lasts until both are seen
-    again. In a periodic domain a pair begins with the nearest images of its particles.
+    A pair begins when its particles are first within a distance of each other (chance pairs),
+    closest pairs first; or, without a distance, when both are first observed at different
+    positions. It ends with the shorter trajectory. Where a position is missing, a step lasts until
+    both particles are observed again. In a periodic domain a pair begins with the nearest images of
+    its particles.
 
     Args:
-        trajectories: Where the particles were.
+        trajectories: Trajectories.
         tau: Sampling time.
         within: Distance at which a pair begins.
 
     Raises:
-        DriftbayesError: There are fewer than two particles, none are seen at the same times or
-            come within the distance, or two are at the same place.
+        DriftbayesError: There are fewer than two particles, none are observed at the same times or
+            within the distance, or two are at the same position.
     """
     if not (np.isfinite(tau) and tau > 0):
         msg = f"tau must be a positive number, got {tau}"
@@ -197,15 +198,15 @@ def separations(
 
 
 def _period(trajectories: Trajectories) -> FloatArray:
-    """Length of a periodic domain along each axis, 0 where it is not periodic."""
-    known = trajectories.provenance.get("unwrapped")
-    if known is None or trajectories.lonlat is not None:
+    """Return the period along each axis, 0 where the domain is not periodic."""
+    periods = trajectories.provenance.get("unwrapped")
+    if periods is None or trajectories.lonlat is not None:
         return np.zeros(trajectories.n_dim)
-    return np.array([length or 0.0 for length in known])
+    return np.array([length or 0.0 for length in periods])
 
 
 def _images(apart: FloatArray, period: FloatArray) -> FloatArray:
-    """What to take from vectors between points of a periodic domain to reach the nearest image."""
+    """Return the shift to subtract from separation vectors to reach the nearest image."""
     if not period.any():
         return np.zeros_like(apart)
     return period * np.round(apart / np.where(period > 0, period, np.inf))
@@ -219,7 +220,7 @@ def _no_pairs(
     tau: float,
     within: float | None,
 ) -> str:
-    """Why there are no pairs, and what to do."""
+    """Explain why there are no pairs, with advice."""
     apart = readable(tau, trajectories.time_unit)
     if within is None or not len(find_pairs(places, None, radius, period)[0]):
         return (
@@ -228,9 +229,11 @@ def _no_pairs(
         )
     closest = np.inf
     for x in places.swapaxes(0, 1):
-        seen = x[np.isfinite(x[:, 0])]
-        if len(seen) > 1:
-            closest = min(closest, float(_tree(seen, period).query(seen, k=2)[0][:, 1].min()))
+        observed = x[np.isfinite(x[:, 0])]
+        if len(observed) > 1:
+            closest = min(
+                closest, float(_tree(observed, period).query(observed, k=2)[0][:, 1].min())
+            )
     if radius is not None:
         closest = 2 * radius * np.arcsin(min(0.5 * closest / radius, 1.0))
     near, reach = (readable(r, trajectories.length_unit, 4) for r in (closest, within))
@@ -241,26 +244,27 @@ def _no_pairs(
 
 
 def _tree(x: FloatArray, period: FloatArray) -> cKDTree:
-    """A search tree of points, in a periodic domain if it is one."""
+    """Build a k-d tree of points, periodic if the domain is."""
     if not period.any():
         return cKDTree(x)
     return cKDTree(np.where(period > 0, x % np.where(period > 0, period, 1.0), x), boxsize=period)
 
 
 def _at_common_times(trajectories: Trajectories, tau: float) -> tuple[FloatArray, float | None]:
-    """Positions (particle, time, axis) at multiples of tau, NaN where there are none.
+    """Return positions (particle, time, axis) at multiples of tau, NaN where missing.
 
-    Of positions on the earth in space, with its radius; else the radius is None.
+    Positions on the earth are returned as points in space, with the earth's radius; otherwise the
+    radius is None.
     """
     times = trajectories.times - trajectories.times.min()
     index = np.round(times / tau).astype(np.int64)
-    near = np.abs(times - index * tau) <= GRID_TOLERANCE * tau
-    rows = np.flatnonzero(near & trajectories.observed)
+    is_near = np.abs(times - index * tau) <= GRID_TOLERANCE * tau
+    rows = np.flatnonzero(is_near & trajectories.observed)
     n_times = int(index.max()) + 1
     n = trajectories.n_trajectories
     if n * n_times > _MAX_POSITIONS:
         msg = (
-            f"{n} particles at {n_times} times are too many to look for pairs among; choose a "
+            f"{n} particles at {n_times} times are too many to search for pairs; choose a "
             "longer tau, or a part of the data"
         )
         raise DriftbayesError(msg)
@@ -268,9 +272,9 @@ def _at_common_times(trajectories: Trajectories, tau: float) -> tuple[FloatArray
     if trajectories.lonlat is not None:
         from driftbayes.data.tangent import ground_of
 
-        found = ground_of(trajectories)
-        if found is not None:
-            ground = found[0]
+        tangent = ground_of(trajectories)
+        if tangent is not None:
+            ground = tangent[0]
             radius = ground.earth_radius
             lon, lat = np.radians(trajectories.lonlat.T)
             x = ground.per_metre * points_in_space(lon, lat, ground.radius)[1].T
@@ -285,18 +289,18 @@ def find_pairs(
     radius: float | None = None,
     period: FloatArray | None = None,
 ) -> tuple[IntArray, IntArray]:
-    """Match particles, each once: the earliest first, and of these the closest.
+    """Match particles in pairs, each particle once: earliest pairs first, then closest.
 
     Args:
-        places: Positions (particle, time, axis), NaN where there are none.
-        within: Distance at which a pair begins; None for any.
-        radius: Radius of the earth, if positions are in space.
-        period: Length of a periodic domain along each axis, 0 where it is not periodic.
+        places: Positions (particle, time, axis), NaN where missing.
+        within: Distance at which a pair begins; None for any distance.
+        radius: Radius of the earth, if positions are points in space.
+        period: Period along each axis, 0 where the domain is not periodic.
 
     Returns:
-        The two particles of each pair, and the time at which it begins.
+        The two particles of each pair, and the index of the time at which it begins.
     """
-    seen = np.isfinite(places[..., 0])
+    observed = np.isfinite(places[..., 0])
     if within is None and len(places) > _MAX_PARTICLES:
         msg = (
             f"{len(places)} particles are too many to compare all of them; give the distance "
@@ -307,25 +311,25 @@ def find_pairs(
     reach = np.inf
     if within is not None:
         reach = within if radius is None else 2 * radius * np.sin(min(within / radius, np.pi) / 2)
-    # Of use only where another position follows.
-    later = np.cumsum(seen[:, ::-1], axis=1)[:, ::-1] > 1
+    # A particle needs a later position.
+    later = np.cumsum(observed[:, ::-1], axis=1)[:, ::-1] > 1
     free = np.ones(len(places), dtype=bool)
     members, begins = [], []
     for time in range(places.shape[1] - 1):
-        here = np.flatnonzero(free & seen[:, time] & later[:, time])
-        if len(here) < 2:
+        candidates = np.flatnonzero(free & observed[:, time] & later[:, time])
+        if len(candidates) < 2:
             continue
-        x = places[here, time]
+        x = places[candidates, time]
         if np.isinf(reach):
-            one, other = np.triu_indices(len(here), 1)
+            first, second = np.triu_indices(len(candidates), 1)
         else:
-            one, other = _tree(x, lengths).query_pairs(reach, output_type="ndarray").T
-        apart = x[one] - x[other]
+            first, second = _tree(x, lengths).query_pairs(reach, output_type="ndarray").T
+        apart = x[first] - x[second]
         apart -= _images(apart, lengths)
         order = np.argsort(np.linalg.norm(apart, axis=1), kind="stable")
-        for i, j in zip(here[one[order]], here[other[order]], strict=True):
-            # Both must be seen again together.
-            if free[i] and free[j] and np.any(seen[i, time + 1 :] & seen[j, time + 1 :]):
+        for i, j in zip(candidates[first[order]], candidates[second[order]], strict=True):
+            # Both must be observed together again.
+            if free[i] and free[j] and np.any(observed[i, time + 1 :] & observed[j, time + 1 :]):
                 free[i] = free[j] = False
                 members.append((i, j))
                 begins.append(time)
@@ -347,12 +351,12 @@ def _steps(
         times = np.flatnonzero(np.isfinite(x[:, 0]) & np.isfinite(y[:, 0]))
         apart = x[times] - y[times]
         if radius is None:
-            # The nearest image where the pair begins; from there on the particles are followed.
+            # The pair begins with the nearest image; afterwards the particles are followed.
             apart -= _images(apart[:1], period)
         r = np.linalg.norm(apart, axis=1)
         if radius is not None:
             r = 2 * radius * np.arcsin(np.minimum(0.5 * r / radius, 1.0))
-        # Particles released at one place are a pair once they have parted.
+        # Particles released at the same position are a pair once they have separated.
         parted = np.flatnonzero(r > 0)
         if len(parted) > 1:
             begun = slice(int(parted[0]), None)
@@ -361,7 +365,7 @@ def _steps(
             names = " and ".join(str(trajectories.ids[k]) for k in (i, j))
             when = float(trajectories.times.min() + tau * (begin + times[np.argmin(r)]))
             msg = (
-                f"the particles {names} are at the same place at the time {when:g}, and a "
+                f"the particles {names} are at the same position at time {when:g}, and a "
                 "separation of zero has no density; leave one of them out, or give positions with "
                 "more digits"
             )

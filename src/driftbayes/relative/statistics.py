@@ -1,14 +1,14 @@
-r"""Relative dispersion without a model: against time, and by classes of separation.
+r"""Model-free statistics of relative dispersion, against time and by separation class.
 
-Against the time since pairs began: the relative dispersion $\langle r^2 \rangle$, over the pairs
-that are seen then.
+Against the time since the start of pairs: the relative dispersion $\langle r^2 \rangle$ over the
+pairs observed at that time.
 
-Of the vector r between two particles, in each class of separations: the second-order structure
-functions $\langle |\delta u|^2 \rangle$ and $\langle \delta u_\parallel^2 \rangle$ with
-$\delta u = \Delta r / \Delta t$ over one step, the relative diffusivity
-$\tfrac12\,d\langle r^2 \rangle/dt$, and the finite-size Lyapunov exponent
-$\ln\alpha / \langle T_\alpha \rangle$, with $T_\alpha$ the time in which a separation that has
-reached the lower edge of the class first reaches α times it. Errors are by bootstrap over pairs.
+In each separation class, from the separation vector r: the second-order structure functions
+$\langle |\delta u|^2 \rangle$ and $\langle \delta u_\parallel^2 \rangle$ with $\delta u = \Delta r
+/ \Delta t$ over one step, the relative diffusivity $\tfrac12\,d\langle r^2 \rangle/dt$, and the
+finite-size Lyapunov exponent $\ln\alpha / \langle T_\alpha \rangle$, with $T_\alpha$ the time in
+which a separation that has reached the lower edge of the class first reaches α times it. Errors are
+by bootstrap over pairs.
 """
 
 __all__ = ["PairStatistics", "pair_statistics"]
@@ -23,24 +23,24 @@ from driftbayes.relative.separations import Separations
 from driftbayes.typing import FloatArray
 
 NAMES = ("structure", "longitudinal", "diffusivity", "fsle")
-# Pairs below which a class has no error.
+# Smallest number of pairs for which a class has an error.
 _MIN_PAIRS = 3
-# Times since pairs began at which their relative dispersion is computed.
+# Number of times at which the relative dispersion is computed.
 _N_TIMES = 30
 
 
 @dataclass(frozen=True, eq=False)
 class PairStatistics:
-    """Model-free statistics by classes of separation.
+    """Model-free statistics by separation class.
 
     Args:
         edges: Edges of the classes.
-        n_steps: Steps that begin in each class.
-        values: Of each statistic, one value per class; NaN where there is none.
+        n_steps: Number of steps that begin in each class.
+        values: Values of each statistic by class; NaN where undefined.
         errors: Standard errors by bootstrap over pairs.
-        times: Times since pairs began.
-        dispersion: Mean of r² over the pairs that are seen then.
-        dispersion_err: Its standard error.
+        times: Times since the start of pairs.
+        dispersion: Mean of r² over the pairs observed at these times.
+        dispersion_err: Standard error of the dispersion.
     """
 
     edges: FloatArray
@@ -57,19 +57,19 @@ class PairStatistics:
         return np.sqrt(self.edges[1:] * self.edges[:-1])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers, None where there are none."""
+        """Return plain numbers, None where undefined."""
 
-        def plain(values: FloatArray) -> list[float | None]:
+        def to_plain(values: FloatArray) -> list[float | None]:
             return [float(value) if np.isfinite(value) else None for value in values]
 
         return {
             "edges": self.edges.tolist(),
             "n_steps": self.n_steps.astype(int).tolist(),
-            **{name: plain(self.values[name]) for name in NAMES},
-            **{f"{name}_err": plain(self.errors[name]) for name in NAMES},
+            **{name: to_plain(self.values[name]) for name in NAMES},
+            **{f"{name}_err": to_plain(self.errors[name]) for name in NAMES},
             "times": self.times.tolist(),
-            "dispersion": plain(self.dispersion),
-            "dispersion_err": plain(self.dispersion_err),
+            "dispersion": to_plain(self.dispersion),
+            "dispersion_err": to_plain(self.dispersion_err),
         }
 
 
@@ -81,15 +81,15 @@ def pair_statistics(
     seed: int = 0,
     edges: FloatArray | None = None,
 ) -> PairStatistics:
-    """Compute statistics of pairs by classes of separation.
+    """Compute statistics of pairs by separation class.
 
     Args:
         data: Separations of disjoint pairs.
         ratio: Ratio α of the edges of a class, above 1.
         n_replicates: Replicates of the bootstrap.
         seed: Random seed of the bootstrap.
-        edges: Edges of the classes; by default from the smallest separation on. Steps that begin
-            elsewhere are left out.
+        edges: Edges of the classes; by default from the smallest separation. Steps that begin
+            outside are excluded.
     """
     if not (np.isfinite(ratio) and ratio > 1):
         msg = f"the ratio of the edges of a class must exceed 1, got {ratio}"
@@ -98,7 +98,7 @@ def pair_statistics(
         low, high = np.log(data.first.min()), np.log(max(data.first.max(), data.last.max()))
         n_classes = max(int(np.ceil((high - low) / np.log(ratio) - 1e-9)), 1)
         edges = np.exp(low + np.log(ratio) * np.arange(n_classes + 1))
-        # No separation is lost to rounding.
+        # Include the largest separation despite rounding.
         edges[0], edges[-1] = data.first.min(), max(edges[-1], np.exp(high))
     n_classes = len(edges) - 1
     inside = (data.first >= edges[0]) & (data.first <= edges[-1])
@@ -109,8 +109,8 @@ def pair_statistics(
     shape = (data.n_pairs, n_classes)
 
     def by_pair(values: FloatArray) -> FloatArray:
-        place = data.pair[inside] * n_classes + which[inside]
-        flat = np.bincount(place, weights=values[inside], minlength=np.prod(shape))
+        cell = data.pair[inside] * n_classes + which[inside]
+        flat = np.bincount(cell, weights=values[inside], minlength=np.prod(shape))
         return np.asarray(flat, dtype=np.float64).reshape(shape)
 
     count = by_pair(np.ones(len(which)))
@@ -119,13 +119,13 @@ def pair_statistics(
     rng = np.random.Generator(np.random.Philox(seed))
     weights = rng.multinomial(data.n_pairs, np.full(data.n_pairs, 1 / data.n_pairs), n_replicates)
     weights = np.vstack([np.ones(data.n_pairs), weights])
-    numbers, squares, seen = _squares(data)
+    numbers, squares, is_observed = _squares(data)
     with np.errstate(all="ignore"):
-        dispersion = (weights @ squares) / (weights @ seen)
-        dispersion_err = _spread(dispersion[1:])
+        dispersion = (weights @ squares) / (weights @ is_observed)
+        dispersion_err = _bootstrap_sd(dispersion[1:])
         means = [(weights @ total) / (weights @ count) for total in sums]
         means.append(np.log(ratio) * (weights @ reached) / (weights @ times))
-        errors = [_spread(mean[1:]) for mean in means]
+        errors = [_bootstrap_sd(mean[1:]) for mean in means]
     counts = [count, count, count, reached]
     enough = [np.sum(c > 0, axis=0) >= _MIN_PAIRS for c in counts]
     return PairStatistics(
@@ -135,43 +135,43 @@ def pair_statistics(
         {n: np.where(ok, e, np.nan) for n, e, ok in zip(NAMES, errors, enough, strict=True)},
         data.tau * numbers,
         dispersion[0],
-        np.where(seen.sum(axis=0) >= _MIN_PAIRS, dispersion_err, np.nan),
+        np.where(is_observed.sum(axis=0) >= _MIN_PAIRS, dispersion_err, np.nan),
     )
 
 
 def _squares(data: Separations) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Steps since pairs began, evenly spaced in their logarithm; r² of each pair, and if seen."""
+    """Return log-spaced numbers of steps since the start, r² of each pair, and whether observed."""
     starts = np.flatnonzero(np.diff(data.pair, prepend=-1))
     counts = np.diff(np.append(starts, len(data.pair)))
     passed = np.cumsum(data.interval)
     begun = np.repeat(passed[starts] - data.interval[starts], counts)
     number = np.round((passed - begun) / data.tau).astype(np.int64)
-    wanted = np.geomspace(1, number.max(), _N_TIMES).round().astype(np.int64)
-    numbers = np.unique(np.append(0, wanted))
+    targets = np.geomspace(1, number.max(), _N_TIMES).round().astype(np.int64)
+    numbers = np.unique(np.append(0, targets))
     squares = np.zeros((data.n_pairs, len(numbers)))
-    seen = np.zeros_like(squares)
-    squares[:, 0], seen[:, 0] = data.first[starts] ** 2, 1.0
-    place = np.searchsorted(numbers, number)
-    known = np.flatnonzero(numbers[np.minimum(place, len(numbers) - 1)] == number)
-    squares[data.pair[known], place[known]] = data.last[known] ** 2
-    seen[data.pair[known], place[known]] = 1.0
-    return numbers.astype(np.float64), squares, seen
+    is_observed = np.zeros_like(squares)
+    squares[:, 0], is_observed[:, 0] = data.first[starts] ** 2, 1.0
+    index = np.searchsorted(numbers, number)
+    known = np.flatnonzero(numbers[np.minimum(index, len(numbers) - 1)] == number)
+    squares[data.pair[known], index[known]] = data.last[known] ** 2
+    is_observed[data.pair[known], index[known]] = 1.0
+    return numbers.astype(np.float64), squares, is_observed
 
 
-def _spread(replicates: FloatArray) -> FloatArray:
-    """Standard deviation over the replicates in which there is a value."""
-    known = np.isfinite(replicates)
-    values, n = np.where(known, replicates, 0.0), known.sum(axis=0)
+def _bootstrap_sd(replicates: FloatArray) -> FloatArray:
+    """Return the standard deviation over the replicates with a value."""
+    is_finite = np.isfinite(replicates)
+    values, n = np.where(is_finite, replicates, 0.0), is_finite.sum(axis=0)
     mean = values.sum(axis=0) / n
-    return np.sqrt(np.sum(np.where(known, values - mean, 0.0) ** 2, axis=0) / (n - 1))
+    return np.sqrt(np.sum(np.where(is_finite, values - mean, 0.0) ** 2, axis=0) / (n - 1))
 
 
 def _crossing_times(
     data: Separations, edges: FloatArray, ratio: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Time in which each pair first grew from each edge to `ratio` times it, and whether it did.
+    """Return the time in which each pair first grew from each edge to `ratio` times it, if it did.
 
-    Between two sampling times ln r is taken to change evenly.
+    Between two sampling times ln r is interpolated linearly.
     """
     times = np.zeros((data.n_pairs, len(edges) - 1))
     reached = np.zeros_like(times)
@@ -196,7 +196,7 @@ def _crossing_times(
 def _first_crossing(
     t: FloatArray, log_r: FloatArray, level: float, after: int
 ) -> tuple[int, float] | None:
-    """Sample before the first upward crossing of a level, and its time; None if there is none."""
+    """Return the sample before the first upward crossing of a level, and its time; None if none."""
     below = log_r[after:-1] <= level
     above = log_r[after + 1 :] > level
     place = np.flatnonzero(below & above)

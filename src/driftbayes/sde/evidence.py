@@ -1,13 +1,13 @@
-r"""Evidence of a stochastic differential equation, whose likelihood is only estimated.
+r"""Evidence of a stochastic differential equation from unbiased estimates of its likelihood.
 
-Both ways integrate over the parameters and the random numbers of the filter together, in which the
-estimate is unbiased, and so is the evidence:
+Both methods integrate jointly over the parameters and the random numbers of the filter, so that the
+evidence is unbiased:
 
 $$Z = \int \hat L(\theta, \xi)\,\pi(\theta)\,p(\xi)\,\mathrm d\theta\,\mathrm d\xi$$
 
-`laplace_is` (the default) samples θ from Student laws fitted to an extended Kalman filter's
-posterior, then to the weighted points themselves (importance sampling squared); `smc` is SMC², a
-tempered population of pairs (θ, ξ) that moves by pseudo-marginal Metropolis.
+`laplace_is` (the default) is importance sampling squared (IS²): it samples θ from Student
+distributions, fitted first to the posterior of an extended Kalman filter, then to the weighted
+points. `smc` is SMC²: a tempered population of pairs (θ, ξ) with pseudo-marginal Metropolis moves.
 """
 
 __all__ = ["sde_evidences", "sde_variants"]
@@ -46,19 +46,19 @@ from driftbayes.typing import FloatArray
 
 TOLERANCE = 0.05
 _MAX_EVALUATIONS = 4096
-# Fixes at which the user's functions are tried.
-_N_TRIED = 64
-# Substeps of the approximation that finds the modes.
+# Number of fixes at which the user's functions are checked.
+_N_CHECKED = 64
+# Substeps of the extended Kalman filter that finds the modes.
 _KALMAN_SUBSTEPS = 4
-# Estimates of the likelihood at the mode.
+# Number of likelihood estimates at the mode.
 _N_AT_MODE = 16
-# Error by finite substeps, in nats, that is told, and that makes an evidence useless.
-_DOUBTFUL, _USELESS = 0.5, 1.0
+# Error of ln Z by finite substeps, in nats, above which to warn, and above which to fail.
+_WARN_ABOVE, _FAIL_ABOVE = 0.5, 1.0
 
 
 @dataclass(frozen=True)
 class _Run:
-    """An evidence as it was computed, and what a record needs beside it."""
+    """An estimate of the evidence, with the settings and corrections that its record states."""
 
     estimate: Estimate
     start: Start
@@ -74,23 +74,23 @@ class _Run:
 def sde_evidences(
     hypotheses: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
 ) -> list[Evidence]:
-    """Evidences of an SDE under one or several priors.
+    """Compute evidences of an SDE under one or several priors.
 
     Args:
-        hypotheses: The same family, with different priors.
+        hypotheses: One model family with different priors.
         batch: One data set.
         method: "auto", "laplace_is" or "smc".
         seed: Random seed.
 
     Raises:
-        DriftbayesError: The method needs a likelihood that is known exactly, or a function of the
-            user fails where the data are.
+        DriftbayesError: The method needs an exact likelihood, or a function of the user fails at
+            the data.
     """
-    found = []
+    records = []
     for hypothesis in hypotheses:
         run = _compute(hypothesis, _displacements(batch), method, seed)
-        found.append(_record(hypothesis, batch, run, method, seed))
-    return found
+        records.append(_record(hypothesis, batch, run, method, seed))
+    return records
 
 
 def sde_variants(
@@ -100,24 +100,28 @@ def sde_variants(
     method: Method,
     seed: int,
 ) -> tuple[Evidence, list[LogEvidence]]:
-    """Evidence of an SDE, and ln Z alone under other priors, from the same points if they serve."""
+    """Compute the evidence of an SDE, and ln Z under other priors from the same points."""
     run = _compute(hypothesis, _displacements(batch), method, seed)
     record = _record(hypothesis, batch, run, method, seed)
     logs = []
     for other in others:
-        again = under_another_prior(run.estimate, hypothesis, other, 2 * TOLERANCE)
+        reweighted = under_another_prior(run.estimate, hypothesis, other, 2 * TOLERANCE)
         error = run.substep_error
-        if again is None:
-            anew = _compute(other, _displacements(batch), method, seed)
-            again, error = anew.estimate, anew.substep_error
-        logs.append(LogEvidence(again.log_evidence, float(np.hypot(again.log_evidence_err, error))))
+        if reweighted is None:
+            recomputed = _compute(other, _displacements(batch), method, seed)
+            reweighted, error = recomputed.estimate, recomputed.substep_error
+        logs.append(
+            LogEvidence(
+                reweighted.log_evidence, float(np.hypot(reweighted.log_evidence_err, error))
+            )
+        )
     return record, logs
 
 
 def _displacements(batch: Batch) -> Displacements:
     data = None if batch.source is None else batch.source[0]
     if not isinstance(data, Displacements):
-        msg = "an SDE needs displacements themselves, not sums of them; give it displacements"
+        msg = "an SDE needs displacements, got sums over displacements; pass displacements"
         raise DriftbayesError(msg)
     return data
 
@@ -125,40 +129,40 @@ def _displacements(batch: Batch) -> Displacements:
 def _compute(hypothesis: Hypothesis, data: Displacements, method: Method, seed: int) -> _Run:
     if not isinstance(method, Auto | Importance | SMC):
         msg = (
-            f"the likelihood of {hypothesis.name} is estimated by a particle filter, which method "
-            f"{method.name!r} cannot take; use 'auto', 'laplace_is' or 'smc'"
+            f"method {method.name!r} needs an exact likelihood, and that of {hypothesis.name} is "
+            "estimated by a particle filter; use 'auto', 'laplace_is' or 'smc'"
         )
         raise DriftbayesError(msg)
     key = sampler_key(hypothesis, seed, method.name)
-    number = int(np.asarray(jax.random.key_data(key)).reshape(-1)[-1])
+    filter_seed = int(np.asarray(jax.random.key_data(key)).reshape(-1)[-1])
     check_functions(hypothesis, data)
     modes = find_modes(Density(hypothesis, KalmanDensity(data, _KALMAN_SUBSTEPS)))
-    trial = ParticleDensity(data, Filter(MIN_PARTICLES), 1, number)
-    there = {name: float(v[0]) for name, v in columns_at(hypothesis, modes.free.z[None]).items()}
-    pilot = run_pilot(trial, hypothesis.model, there)
+    trial = ParticleDensity(data, Filter(MIN_PARTICLES), 1, filter_seed)
+    at_mode = {name: float(v[0]) for name, v in columns_at(hypothesis, modes.free.z[None]).items()}
+    pilot = run_pilot(trial, hypothesis.model, at_mode)
     density = pilot.density
     if isinstance(method, SMC):
         from driftbayes.sde.smc import sde_smc
 
         estimate = sde_smc(hypothesis, density, key, method)
     else:
-        estimate = _importance(hypothesis, density, modes, method, number)
+        estimate = _importance(hypothesis, density, modes, method, filter_seed)
     correction = None
     if not pilot.is_linear and np.isfinite(estimate.log_evidence):
-        correction = find_correction(hypothesis, density, estimate, number)
+        correction = find_correction(hypothesis, density, estimate, filter_seed)
         estimate = correction.applied(estimate)
     start = _start(hypothesis, density, modes, (estimate, correction))
     return _Run(estimate, start, pilot, correction)
 
 
 def check_functions(hypothesis: Hypothesis, data: Displacements) -> None:
-    """Try the user's functions at fixes of the data, with the medians of the priors."""
+    """Check the user's functions at fixes of the data, with the prior medians."""
     medians = prior_quantiles(hypothesis, np.full((1, len(hypothesis.names)), 0.5))
     values = {name: value[0] for name, value in columns_at(hypothesis, medians).items()}
     sde = hypothesis.model(**values).motion()
     assert isinstance(sde, SDE)
     starts = np.cumsum(data.row_sizes) - data.row_sizes
-    runs = np.linspace(0, len(starts) - 1, min(len(starts), _N_TRIED)).astype(int)
+    runs = np.linspace(0, len(starts) - 1, min(len(starts), _N_CHECKED)).astype(int)
     if data.start is None or data.start_time is None:
         return
     steps = starts[runs]
@@ -169,7 +173,7 @@ def check_functions(hypothesis: Hypothesis, data: Displacements) -> None:
 def _importance(
     hypothesis: Hypothesis, density: ParticleDensity, modes: Modes, method: Method, seed: int
 ) -> Estimate:
-    """Importance sampling squared: every point has random numbers of its own."""
+    """Estimate the evidence by importance sampling squared: each point has its own random seed."""
     tolerance = getattr(method, "tolerance", None) or TOLERANCE
     limit = getattr(method, "max_evaluations", None) or _MAX_EVALUATIONS
     calls = iter(range(1 << 30))
@@ -198,22 +202,24 @@ def _start(
     hypothesis: Hypothesis,
     density: ParticleDensity,
     modes: Modes,
-    found: tuple[Estimate, Correction | None],
+    result: tuple[Estimate, Correction | None],
 ) -> Start:
-    """The mode in natural parameters, from the weighted points, and ln L there."""
-    estimate, correction = found
+    """Find the mode in natural parameters from the weighted points, and ln L at the mode."""
+    estimate, correction = result
     z = mode_of(hypothesis, estimate)
-    many = np.repeat(z[None], _N_AT_MODE, axis=0)
-    at_mode = density.by_run(hypothesis.model, columns_at(hypothesis, many))
+    repeated = np.repeat(z[None], _N_AT_MODE, axis=0)
+    at_mode = density.by_run(hypothesis.model, columns_at(hypothesis, repeated))
     log_l = float(np.sum(logsumexp(at_mode, axis=0) - np.log(len(at_mode))))
     if correction is not None:
         log_l += float(correction.at(z[None])[0])
-    first = components_of(modes)
-    only = Components(first.centers[:1], first.factors[:1], first.log_masses[:1])
+    components = components_of(modes)
+    component = Components(
+        components.centers[:1], components.factors[:1], components.log_masses[:1]
+    )
     return Start(
         modes=modes,
         guide=guide_of(modes),
-        components=only,
+        components=component,
         theta_map=points_at(hypothesis, z[None])[0][0],
         log_likelihood_at_map=log_l,
         prior_log_sd=prior_facts(hypothesis).log_sd,
@@ -221,24 +227,24 @@ def _start(
 
 
 def _record(hypothesis: Hypothesis, batch: Batch, run: _Run, method: Method, seed: int) -> Evidence:
-    """The record, with what the filter leaves uncertain."""
+    """Make the record, with warnings and diagnostics of the filter."""
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode())])
     name = method_text(Importance() if isinstance(method, Auto) else method)
     record = record_of(hypothesis, batch, 0, run.start, run.estimate, name, seed, rng)
-    status, doubts = record.status, list(record.warnings)
+    status, warnings = record.status, list(record.warnings)
     pilot, density = run.pilot, run.pilot.density
-    if run.substep_error > _DOUBTFUL and run.correction is not None:
-        doubts.append(
-            f"finite substeps between fixes, {run.correction.substeps} at most, leave ln Z "
+    if run.substep_error > _WARN_ABOVE and run.correction is not None:
+        warnings.append(
+            f"finite substeps between fixes (at most {run.correction.substeps}) leave ln Z "
             f"uncertain by {run.substep_error:.2g} nats; choose a shorter tau"
         )
-        if not run.substep_error <= _USELESS and status is Status.OK:
+        if not run.substep_error <= _FAIL_ABOVE and status is Status.OK:
             status = Status.SAMPLER_NOT_CONVERGED
-    n_particles = density.how.particles * density.repeats
+    n_particles = density.particle_filter.particles * density.repeats
     if not pilot.variance < MAX_VARIANCE:
-        doubts.append(
-            f"the estimate of ln L scatters with variance {pilot.variance:.2g} at the most "
-            f"particles tried ({n_particles}); use fewer trajectories or a shorter tau"
+        warnings.append(
+            f"the variance of the estimated ln L is {pilot.variance:.2g} with the largest number "
+            f"of particles ({n_particles}); use fewer trajectories or a shorter tau"
         )
         status = Status.SAMPLER_NOT_CONVERGED if status is Status.OK else status
     diagnostics = {
@@ -255,6 +261,6 @@ def _record(hypothesis: Hypothesis, batch: Batch, run: _Run, method: Method, see
         record,
         log_evidence_err=float(np.hypot(record.log_evidence_err, run.substep_error)),
         status=status,
-        warnings=tuple(doubts),
+        warnings=tuple(warnings),
         diagnostics=diagnostics,
     )

@@ -1,4 +1,4 @@
-"""Models from a user's own Python file, which is run for it."""
+"""Load models from a user's Python file, which is executed."""
 
 __all__ = ["load_model", "register_file_models"]
 
@@ -16,16 +16,16 @@ from driftbayes.sde.model import SDE, with_values
 
 
 def load_model(text: str) -> SDE:
-    """Run a Python file, and return the SDE of a name in it.
+    """Execute a Python file, and return the SDE of a given name in it.
 
-    The file's code is run with all rights of the user: load only files that you trust. Names in
-    data files and requests of `explore` never come here.
+    The code runs with all rights of the user: load only files that you trust. Names in data files
+    and requests of `explore` are never executed.
 
     Args:
         text: `FILE.py:NAME`.
 
     Raises:
-        DriftbayesError: The file does not run, or has no SDE of that name; with file and line.
+        DriftbayesError: The file fails, or has no SDE of that name. The message names the line.
     """
     file, _, name = text.rpartition(":")
     path = Path(file).expanduser()
@@ -45,12 +45,12 @@ def load_model(text: str) -> SDE:
 
 
 def _run(path: Path) -> ModuleType:
-    """Import a file as a module of its own; say where it fails."""
+    """Import a file as a separate module; errors name the line."""
     spec = importlib.util.spec_from_file_location(f"driftbayes_model_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # A file need not leave compiled code beside it.
+    # Do not write compiled code beside the file.
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec.loader.exec_module(module)
@@ -69,32 +69,32 @@ def _run(path: Path) -> ModuleType:
 
 
 def _line(path: Path, error: BaseException) -> int | None:
-    """Last line of the file that was run when an error arose."""
-    own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-    return own[-1] if own else None
+    """Return the line of the file at which an error was raised."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return lines[-1] if lines else None
 
 
 def register_file_models(names: list[str]) -> list[str]:
-    """Load models that are named by a file, and return the names under which they are known.
+    """Load models given as `FILE.py:NAME`, and return the names under which they are registered.
 
     Args:
-        names: Names of models; `FILE.py:NAME` with options after plus signs is a file's.
+        names: Names of models; `FILE.py:NAME`, with options after plus signs, is in a file.
 
     Raises:
-        DriftbayesError: A file does not run, or its model has the name of another.
+        DriftbayesError: A file fails, or its model has the name of another model.
     """
-    found = []
+    registered = []
     for text in names:
         file, mark, rest = text.rpartition(".py:")
         if not mark:
-            found.append(text)
+            registered.append(text)
             continue
         name, *options = rest.split("+")
         model = load_model(f"{file}{mark}{name}")
-        is_other = model.name in SDES and SDES[model.name].law is not model.law
-        if is_other or model.name in MODELS or model.name in WALKS:
+        is_taken = model.name in SDES and SDES[model.name].law is not model.law
+        if is_taken or model.name in MODELS or model.name in WALKS:
             msg = f"{text} is called {model.name!r}, as another model is; give it another name"
             raise DriftbayesError(msg)
         SDES[model.name] = model
-        found.append("+".join([model.name, *options]))
-    return found
+        registered.append("+".join([model.name, *options]))
+    return registered

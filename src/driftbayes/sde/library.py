@@ -1,4 +1,4 @@
-"""Stochastic differential equations that come with the package."""
+"""Langevin's equation as an SDE."""
 
 __all__ = ["langevin"]
 
@@ -7,8 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from driftbayes.models import Parameter
 from driftbayes.sde.model import SDE
+from driftbayes.sde.models._parameters import LANGEVIN
 
 
 def _drift(x: Array, u: Array, t: Array, theta: Any) -> Array:
@@ -20,14 +20,11 @@ def _diffusion(x: Array, u: Array, t: Array, theta: Any) -> Array:
 
 
 def langevin() -> SDE:
-    """Langevin's equation written as an SDE: the example, and a check of the filters."""
+    """Return Langevin's equation written as an SDE, as an example and to check the filters."""
     return SDE(
         _drift,
         _diffusion,
-        {
-            "gamma": Parameter("γ", "inverse decorrelation time of the velocity", 0, -1),
-            "k": Parameter("k", "long-time diffusivity, Var(Δx_i) → 2kτ per axis", 2, -1),
-        },
+        LANGEVIN,
         name="sde_langevin",
         summary="langevin, written as an SDE and computed by particle filters",
     )

@@ -1,11 +1,12 @@
-r"""Local linearisation: a stochastic differential equation over a short time, axis by axis.
+r"""Local linearisation of a stochastic differential equation over a short time, axis by axis.
 
-With drift and diffusion frozen at the state but for the drift's slope along its own axis, the
-equation is an Ornstein--Uhlenbeck process, whose solution over any duration is Gaussian:
+Drift and diffusion are frozen at the state, except for the derivative of the drift along its own
+axis. The equation is then an Ornstein--Uhlenbeck process, whose solution over any duration is
+Gaussian:
 
 $$\mathrm{d}X = U\,\mathrm{d}t, \qquad \mathrm{d}U = (c - \lambda U)\,\mathrm{d}t + b\,\mathrm{d}W$$
 
-A linear equation is therefore solved without a time-stepping error.
+A linear equation is solved without time-stepping error.
 """
 
 __all__ = ["Coefficients", "Linear", "first_order", "second_order"]
@@ -16,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-# Below this a series is used; its coefficients (2^k - 2) / (k! (k + 1)), k = 2, 3, ...
-_NEAR = 0.2
-_factorials = np.cumprod(np.arange(1.0, 24.0))
-_POSITION_SERIES = [(2.0**k - 2) / (_factorials[k - 1] * (k + 1)) for k in range(2, 14)]
-_OFFSET_SERIES = [1 / _factorials[k + 1] for k in range(11)]
-# Exponents are kept within this: nothing that decays or grows by more matters.
+# Below this exponent series are used, with coefficients (2^k - 2) / (k! (k + 1)), k = 2, 3, ...
+_SERIES_BELOW = 0.2
+_FACTORIALS = np.cumprod(np.arange(1.0, 24.0))
+_POSITION_SERIES = [(2.0**k - 2) / (_FACTORIALS[k - 1] * (k + 1)) for k in range(2, 14)]
+_OFFSET_SERIES = [1 / _FACTORIALS[k + 1] for k in range(11)]
+# Exponents are clipped to this; larger ones make no difference.
 _MAX_EXPONENT = 300.0
 
 
@@ -46,7 +47,7 @@ class Linear(NamedTuple):
     quu: Array
 
     def mean(self, x: Array, u: Array) -> tuple[Array, Array]:
-        """Mean of the state that starts at (x, u)."""
+        """Return the mean of the state that starts at (x, u)."""
         return self.fxx * x + self.fxu * u + self.ox, self.fuu * u + self.ou
 
 
@@ -69,19 +70,19 @@ def second_order(coefficients: Coefficients, duration: Array) -> Linear:
     """Solve the equation of a velocity and its integral.
 
     Args:
-        coefficients: Of each axis.
-        duration: Scalar, 0 or more.
+        coefficients: Coefficients of each axis.
+        duration: Scalar, not negative.
     """
     rate, constant, intensity = coefficients
     x = jnp.clip(rate * duration, -_MAX_EXPONENT, None)
     phi, decay = _phi(x)
-    near = jnp.abs(x) < _NEAR
-    small, large = jnp.where(near, x, 0.0), jnp.where(near, 1.0, x)
+    is_small = jnp.abs(x) < _SERIES_BELOW
+    small, large = jnp.where(is_small, x, 0.0), jnp.where(is_small, 1.0, x)
     # (1 - phi) / x and the mean of (s phi(x s))² over s from 0 to 1.
-    offset = jnp.where(near, _series(small, _OFFSET_SERIES), (1 - phi) / large)
+    offset = jnp.where(is_small, _series(small, _OFFSET_SERIES), (1 - phi) / large)
     fall = phi * large
     spread = jnp.where(
-        near,
+        is_small,
         _series(small, _POSITION_SERIES),
         (large - fall - 0.5 * fall**2) / large**3,
     )
@@ -101,9 +102,9 @@ def second_order(coefficients: Coefficients, duration: Array) -> Linear:
 
 
 def first_order(coefficients: Coefficients, duration: Array) -> Linear:
-    """Solve the equation of a position without a velocity, which is carried as zero.
+    """Solve the equation of a position without a velocity; the velocity is zero.
 
-    The arguments are those of `second_order`; rate and constant are of the position.
+    The arguments are those of `second_order`, with rate and constant of the position.
     """
     rate, constant, intensity = coefficients
     phi, decay = _phi(jnp.clip(rate * duration, -_MAX_EXPONENT, None))

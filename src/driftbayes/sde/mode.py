@@ -1,4 +1,4 @@
-"""Mode of a posterior whose likelihood is only estimated."""
+"""Posterior mode from noisy estimates of the likelihood."""
 
 __all__ = ["mode_of"]
 
@@ -12,13 +12,14 @@ from driftbayes.typing import FloatArray
 
 
 def mode_of(hypothesis: Hypothesis, estimate: Estimate) -> FloatArray:
-    """Mode of the density of the natural parameters, in unconstrained coordinates.
+    """Find the mode of the density of the natural parameters, in unconstrained coordinates.
 
-    The top of a parabola through the weighted points: each has an estimate of ln L only.
+    The mode is the maximum of a quadratic fitted to the weighted points, which averages over the
+    noise of the estimated ln L.
 
     Args:
         hypothesis: Model family and prior.
-        estimate: Weighted points, with ln L of each.
+        estimate: Weighted points, with estimates of ln L.
     """
     usable = np.isfinite(estimate.log_weights) & np.isfinite(estimate.log_likelihoods)
     if not usable.any():
@@ -28,8 +29,8 @@ def mode_of(hypothesis: Hypothesis, estimate: Estimate) -> FloatArray:
         np.exp(estimate.log_weights[usable] - logsumexp(estimate.log_weights[usable])),
     )
     _, log_priors, _ = points_at(hypothesis, z)
-    height = estimate.log_likelihoods[usable] + log_priors.sum(axis=1)
-    best = z[np.argmax(np.where(weights > 0, height, -np.inf))]
+    log_density = estimate.log_likelihoods[usable] + log_priors.sum(axis=1)
+    best = z[np.argmax(np.where(weights > 0, log_density, -np.inf))]
     mean = weights @ z
     centred = z - mean
     d = z.shape[1]
@@ -38,14 +39,14 @@ def mode_of(hypothesis: Hypothesis, estimate: Estimate) -> FloatArray:
         [np.ones(len(z)), centred, *(centred[:, i] * centred[:, j] for i, j in pairs)]
     )
     root = np.sqrt(weights)[:, None]
-    found, _, rank, _ = np.linalg.lstsq(root * design, root[:, 0] * height)
+    coefficients, _, rank, _ = np.linalg.lstsq(root * design, root[:, 0] * log_density)
     curvature = np.zeros((d, d))
-    for value, (i, j) in zip(found[1 + d :], pairs, strict=True):
+    for value, (i, j) in zip(coefficients[1 + d :], pairs, strict=True):
         curvature[i, j] += value
         curvature[j, i] += value
     spread = np.sqrt(weights @ centred**2)
     is_peak = rank == design.shape[1] and np.all(np.linalg.eigvalsh(curvature) < 0)
-    top = mean - np.linalg.solve(curvature, found[1 : 1 + d]) if is_peak else best
-    if not np.all(np.abs(top - mean) < 4 * spread):
-        top = best
-    return top
+    maximum = mean - np.linalg.solve(curvature, coefficients[1 : 1 + d]) if is_peak else best
+    if not np.all(np.abs(maximum - mean) < 4 * spread):
+        maximum = best
+    return maximum

@@ -22,10 +22,10 @@ from driftbayes.sde.validation import check_law
 
 
 class BareParameter(Parameter):
-    """A parameter whose unit was not told."""
+    """A parameter without a unit."""
 
     def unit(self, length: str = "", time: str = "") -> str:
-        """No unit is known."""
+        """Return an empty unit."""
         return ""
 
 
@@ -44,16 +44,17 @@ class SDE(AbstractModel):
         drift: Function `drift(x, u, t, theta)`, or `drift(x, t, theta)` without a velocity, of one
             particle: x and u are arrays of one number per axis, `theta.name` is a parameter. It
             returns one number per axis.
-        diffusion: The same for the diffusion b > 0; one number for all axes will do.
-        parameters: For each parameter its prior; or a `Parameter`, which tells its unit and
-            leaves the prior to the rules that other models follow; or a pair of both.
-        hidden_velocity: Whether the equation is one of the velocity.
+        diffusion: Function of the same arguments that returns the diffusion b > 0, one number per
+            axis or one for all.
+        parameters: For each parameter its prior; or a `Parameter` with its unit, whose prior
+            follows the rules of other models; or a pair of both.
+        hidden_velocity: Whether drift and diffusion are those of the velocity.
         name: Name of the model.
-        summary: What it is, in a line.
-        initial_velocity: Function `initial_velocity(x, t, theta)` that gives the standard deviation
-            of the velocity at the first fix, or its mean and standard deviation; by default the
-            steady state of the equation linearised about rest.
-        hidden: Further hidden variables that drift and diffusion take as a last argument.
+        summary: Description in one line.
+        initial_velocity: Function `initial_velocity(x, t, theta)` that returns the standard
+            deviation of the velocity at the first fix, or its mean and standard deviation; by
+            default the stationary state of the equation linearised about rest.
+        hidden: Further hidden variables, the last argument of drift and diffusion.
 
     Raises:
         DriftbayesError: A function fails, or does not return finite numbers of the right shape.
@@ -95,9 +96,9 @@ class SDE(AbstractModel):
         hidden: Hidden | None = None,
     ) -> None:
         expect(parameters, Mapping, "parameters", "priors by name, for example Exponential(1.0)")
-        about, priors = {}, {}
-        for key, given in parameters.items():
-            about[key], prior = _told(key, given)
+        descriptions, priors = {}, {}
+        for key, specification in parameters.items():
+            descriptions[key], prior = _parameter_and_prior(key, specification)
             if prior is not None:
                 priors[key] = prior
         law = Law(
@@ -105,7 +106,7 @@ class SDE(AbstractModel):
             summary=summary or "stochastic differential equation of the user",
             drift=drift,
             diffusion=diffusion,
-            parameters=about,
+            parameters=descriptions,
             defaults=priors,
             hidden_velocity=hidden_velocity,
             initial_velocity=initial_velocity,
@@ -113,7 +114,7 @@ class SDE(AbstractModel):
         )
         check_law(law)
         self.law = law
-        self.values = tuple(priors.get(key, key) for key in about)
+        self.values = tuple(priors.get(key, key) for key in descriptions)
 
     def leaves(self) -> dict[str, Any]:
         return dict(zip(self.law.parameters, self.values, strict=True))
@@ -126,21 +127,20 @@ class SDE(AbstractModel):
 
     def __repr__(self) -> str:
         """Name and values."""
-        told = ", ".join(f"{key}={value!r}" for key, value in self.leaves().items())
-        return f"SDE {self.name}({told})"
+        parameters = ", ".join(f"{key}={value!r}" for key, value in self.leaves().items())
+        return f"SDE {self.name}({parameters})"
 
     def default_priors(self) -> dict[str, AbstractPrior]:
-        """Priors that came with the model."""
+        """Default priors of the model."""
         return dict(self.law.defaults)
 
     def theta(self) -> Any:
-        """Parameters as the user's functions take them."""
+        """Return the parameters as the user's functions take them."""
         return self.law.theta(*(jnp.asarray(value) for value in self.values))
 
     def _no_form(self) -> DriftbayesError:
         return DriftbayesError(
-            f"{self.name} is an SDE without a closed form; compare, scan and simulate take it, and "
-            "nothing else does"
+            f"{self.name} is an SDE without a closed form; use it with compare, scan or simulate"
         )
 
     def increment_autocovariance(
@@ -157,7 +157,7 @@ class SDE(AbstractModel):
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
     ) -> Float[Array, "particle position dim"]:
-        """Positions at times 0, tau, 2 tau, ..., from the origin, by small steps."""
+        """Simulate positions at times 0, tau, 2 tau, ..., from the origin, by small steps."""
         start = jnp.zeros((n_particles, n_dim))
         theta = self.theta()
         substeps = resolved_substeps(self.law, theta, key, n_dim, tau)
@@ -168,26 +168,31 @@ class SDE(AbstractModel):
 
 
 def with_values(law: Law, values: tuple[Any, ...]) -> SDE:
-    """The model of a law with values: past the checks of a new one."""
+    """Return the model of a law with values, without the checks of a new model."""
     model = object.__new__(SDE)
     object.__setattr__(model, "law", law)
     object.__setattr__(model, "values", values)
     return model
 
 
-def _told(name: str, given: Any) -> tuple[Parameter, AbstractPrior | None]:
-    """What a parameter is, and its prior."""
-    parts = given if isinstance(given, tuple) else (given,)
-    about = [part for part in parts if isinstance(part, Parameter)]
+def _parameter_and_prior(name: str, specification: Any) -> tuple[Parameter, AbstractPrior | None]:
+    """Return the description of a parameter and its prior, if any."""
+    parts = specification if isinstance(specification, tuple) else (specification,)
+    descriptions = [part for part in parts if isinstance(part, Parameter)]
     priors = [part for part in parts if isinstance(part, AbstractPrior)]
     if not name.isidentifier() or name.startswith("_"):
         msg = f"a parameter's name must be a plain word, got {name!r}"
         raise DriftbayesError(msg)
-    if not parts or len(about) + len(priors) != len(parts) or len(about) > 1 or len(priors) > 1:
+    if (
+        not parts
+        or len(descriptions) + len(priors) != len(parts)
+        or len(descriptions) > 1
+        or len(priors) > 1
+    ):
         msg = (
             f"parameter {name!r} must be a prior, for example Exponential(1.0), a Parameter, or a "
-            f"pair of both, got {given!r}"
+            f"pair of both, got {specification!r}"
         )
         raise DriftbayesError(msg)
     bare = BareParameter(name, "parameter of the equation", 0, 0)
-    return (about[0] if about else bare), (priors[0] if priors else None)
+    return (descriptions[0] if descriptions else bare), (priors[0] if priors else None)

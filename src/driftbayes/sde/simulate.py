@@ -16,11 +16,11 @@ from driftbayes.sde.law import Law
 from driftbayes.sde.linear import Linear
 from driftbayes.sde.potentials import Gaussian
 
-# Substeps of a sampling time, unless told otherwise.
+# Default number of substeps per step.
 _SUBSTEPS = 64
-# Substeps within the time in which the drift of nine particles out of ten changes. The mean square
-# speed under cubic friction is then right within the error of 40,000 particles, 0.6 %.
-_PER_CHANGE = 40
+# Substeps per time scale of the drift, for 90 % of the particles. The mean square speed under cubic
+# friction is then accurate to within the sampling error of 40,000 particles, 0.6 %.
+_PER_TIME_SCALE = 40
 _MAX_SUBSTEPS = 8192
 _N_PILOT = 64
 
@@ -42,11 +42,11 @@ def simulate_paths(
         law: The equation.
         theta: Its parameters.
         key: Random key.
-        start: Where the particles start, (particle, dim).
+        start: Initial positions, (particle, dim).
         n_steps: Number of steps.
         tau: Duration of a step.
-        substeps: Substeps of a step; a linear equation needs one.
-        time: Time of the start.
+        substeps: Substeps per step; a linear equation needs one.
+        time: Initial time.
 
     Returns:
         Positions and velocities, (particle, position, dim).
@@ -57,17 +57,17 @@ def simulate_paths(
 
 
 def resolved_substeps(law: Law, theta: Any, key: Key, n_dim: int, tau: ScalarLike) -> int:
-    """Substeps that resolve how fast the drift changes along a few paths.
+    """Choose a number of substeps that resolves the time scale of the drift on a few pilot paths.
 
     Args:
         law: The equation.
         theta: Its parameters.
-        key: Random key of these paths.
+        key: Random key of the pilot paths.
         n_dim: Number of axes.
         tau: Duration of a step.
 
     Raises:
-        DriftbayesError: The step is too long, or a path leaves all bounds.
+        DriftbayesError: The step is too long, or a path diverges.
     """
     x, u = simulate_paths(law, theta, key, jnp.zeros((_N_PILOT, n_dim)), n_steps=2, tau=tau)
     rates = np.asarray(_rates(law, theta, key, x.reshape(-1, n_dim), u.reshape(-1, n_dim)))
@@ -77,40 +77,46 @@ def resolved_substeps(law: Law, theta: Any, key: Key, n_dim: int, tau: ScalarLik
             "use a smaller sampling time, or check the parameters"
         )
         raise DriftbayesError(msg)
-    wanted = int(np.ceil(_PER_CHANGE * float(tau) * np.quantile(rates, 0.9)))
-    if wanted > _MAX_SUBSTEPS:
+    n_substeps = int(np.ceil(_PER_TIME_SCALE * float(tau) * np.quantile(rates, 0.9)))
+    if n_substeps > _MAX_SUBSTEPS:
+        ratio, limit = n_substeps / _PER_TIME_SCALE, _MAX_SUBSTEPS // _PER_TIME_SCALE
         msg = (
-            f"a step of {float(tau):.4g} is {wanted / _PER_CHANGE:.0f} times as long as the drift "
-            f"of {law.name!r} takes to change, at most {_MAX_SUBSTEPS // _PER_CHANGE} can be "
-            "simulated; use a smaller sampling time"
+            f"a step of {float(tau):.4g} is {ratio:.0f} times the time scale of the drift of "
+            f"{law.name!r}, at most {limit} can be simulated; use a smaller sampling time"
         )
         raise DriftbayesError(msg)
-    return max(wanted, _SUBSTEPS)
+    return max(n_substeps, _SUBSTEPS)
 
 
 @partial(jax.jit, static_argnums=0)
 def _rates(law: Law, theta: Any, key: Key, x: Array, u: Array) -> Array:
-    """How fast the drift changes at each state; zero where the velocity's is linear in it alone."""
+    """Return the inverse time scale of the drift at each state.
+
+    A drift of the velocity that is linear in the velocity alone has rate zero: it is solved
+    exactly.
+    """
     zero, hidden = jnp.zeros(()), law.hidden
-    kick = jax.random.normal(key, (law.n_hidden,))
+    noise = jax.random.normal(key, (law.n_hidden,))
 
     def jacobian(x: Array, u: Array) -> tuple[Array, Array, Array]:
-        v = law.initial_hidden(x, zero, theta, kick)
+        v = law.initial_hidden(x, zero, theta, noise)
         slopes = jax.jacfwd(lambda x, u: law.drift_at(x, u, zero, theta, v), (0, 1))(x, u)
         if hidden is None:
             return *slopes, zero
-        # Hidden variables change the coefficients as fast as they change themselves.
-        own = jax.jacfwd(lambda v: jnp.asarray(hidden.drift(v, x, u, zero, theta)))(v)
-        return *slopes, jnp.sqrt(jnp.sum(own**2))
+        # Coefficients that depend on hidden variables change at the rate of these variables.
+        slope = jax.jacfwd(lambda v: jnp.asarray(hidden.drift(v, x, u, zero, theta)))(v)
+        return *slopes, jnp.sqrt(jnp.sum(slope**2))
 
-    by_place, by_velocity, of_hidden = jax.vmap(jacobian)(x, u)
-    by_place = jnp.sqrt(jnp.sum(by_place**2, axis=(1, 2)))
+    position_rate, velocity_slopes, hidden_rate = jax.vmap(jacobian)(x, u)
+    position_rate = jnp.sqrt(jnp.sum(position_rate**2, axis=(1, 2)))
     if not law.hidden_velocity:
-        return by_place + of_hidden
-    # Linear friction is solved exactly, whatever the step.
-    bent = jnp.max(jnp.ptp(by_velocity, axis=0)) > 1e-9 * jnp.max(jnp.abs(by_velocity))
-    friction = jnp.sqrt(jnp.sum(by_velocity**2, axis=(1, 2)))
-    return jnp.sqrt(by_place) + jnp.where(bent, friction, 0.0) + of_hidden
+        return position_rate + hidden_rate
+    # Linear friction is solved exactly for any step.
+    is_nonlinear = jnp.max(jnp.ptp(velocity_slopes, axis=0)) > 1e-9 * jnp.max(
+        jnp.abs(velocity_slopes)
+    )
+    friction = jnp.sqrt(jnp.sum(velocity_slopes**2, axis=(1, 2)))
+    return jnp.sqrt(position_rate) + jnp.where(is_nonlinear, friction, 0.0) + hidden_rate
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -123,30 +129,30 @@ def _paths(
     shape = (n, 2 * n_dim + law.n_hidden)
     key_start, key_steps = jax.random.split(key)
 
-    def begin(x: Array, kick: Array) -> tuple[Array, Array, Array]:
-        v = law.initial_hidden(x, time, theta, kick[2 * n_dim :])
+    def draw_initial(x: Array, noise: Array) -> tuple[Array, Array, Array]:
+        v = law.initial_hidden(x, time, theta, noise[2 * n_dim :])
         mean, variance = law.initial(x, time, theta, v)
-        return x, mean + jnp.sqrt(variance) * kick[:n_dim], v
+        return x, mean + jnp.sqrt(variance) * noise[:n_dim], v
 
-    def move(state: tuple[Array, Array, Array], t: Array, kick: Array) -> tuple[Array, ...]:
+    def move(state: tuple[Array, Array, Array], t: Array, noise: Array) -> tuple[Array, ...]:
         x, u, _ = state
         linear: Linear = law.solve(law.coefficients(state, t, 0.5 * h, theta), h)
         free = Gaussian(*linear.mean(x, u), linear.qxx, linear.qxu, linear.quu)
-        new_x, new_u = free.draw(kick[:n_dim], kick[n_dim : 2 * n_dim])
-        return new_x, new_u, law.move_hidden(state, t, h, theta, kick[2 * n_dim :])
+        new_x, new_u = free.draw(noise[:n_dim], noise[n_dim : 2 * n_dim])
+        return new_x, new_u, law.move_hidden(state, t, h, theta, noise[2 * n_dim :])
 
     def step(state: Any, number: Array) -> tuple[Any, tuple[Array, Array]]:
-        kicks = jax.random.normal(jax.random.fold_in(key_steps, number), (substeps, *shape))
+        noises = jax.random.normal(jax.random.fold_in(key_steps, number), (substeps, *shape))
 
         def substep(state: Any, inputs: Any) -> tuple[Any, None]:
-            k, kick = inputs
+            k, noise = inputs
             t = time + number.astype(h.dtype) * tau + k * h
-            return jax.vmap(lambda s, e: move(s, t, e))(state, kick), None
+            return jax.vmap(lambda s, e: move(s, t, e))(state, noise), None
 
-        state, _ = jax.lax.scan(substep, state, (jnp.arange(substeps, dtype=h.dtype), kicks))
+        state, _ = jax.lax.scan(substep, state, (jnp.arange(substeps, dtype=h.dtype), noises))
         return state, state[:2]
 
-    first = jax.vmap(begin)(start, jax.random.normal(key_start, shape))
+    first = jax.vmap(draw_initial)(start, jax.random.normal(key_start, shape))
     _, (x, u) = jax.lax.scan(step, first, jnp.arange(n_steps))
     x, u = (jnp.concatenate([a[None], b]) for a, b in zip(first[:2], (x, u), strict=True))
     return jnp.moveaxis(x, 0, 1), jnp.moveaxis(u, 0, 1)

@@ -1,9 +1,9 @@
-r"""SMC²: a tempered population of parameters, each with the random numbers of its own filter.
+r"""SMC²: a tempered population of parameter values, each with the random numbers of its own filter.
 
-The seed of the filter is one more coordinate, with a standard normal prior. In the space of both
-the likelihood is a function like any other, and its mean over the seed is the true likelihood: the
-sampler of other models, with its moves, its islands and its error, is used as it is. A move that
-proposes new parameters proposes a new seed with them: pseudo-marginal Metropolis.
+The seed of the filter is an additional coordinate with a standard normal prior. In the joint space
+the estimated likelihood is a deterministic function, and its mean over the seed is the true
+likelihood. The SMC sampler of the other models therefore applies unchanged. A move that proposes
+new parameters also proposes a new seed: pseudo-marginal Metropolis.
 """
 
 __all__ = ["sde_smc"]
@@ -24,11 +24,11 @@ from driftbayes.inference.smc import smc_twice
 from driftbayes.inference.target import AbstractTarget
 from driftbayes.jax_typing import Key, Scalar
 from driftbayes.sde.filter import Filter, log_likelihood
-from driftbayes.sde.likelihood import ParticleDensity, given_by
+from driftbayes.sde.likelihood import ParticleDensity, filter_inputs
 from driftbayes.sde.tracks import Tracks
 
-# Fewer than of an exact likelihood, which takes a thousandth of the time.
-_USUAL = {"n_particles": 64, "n_islands": 8, "n_moves": 4}
+# Fewer particles than for an exact likelihood, which takes a thousandth of the time.
+_DEFAULTS = {"n_particles": 64, "n_islands": 8, "n_moves": 4}
 
 
 class SeededTarget(AbstractTarget):
@@ -36,17 +36,17 @@ class SeededTarget(AbstractTarget):
 
     Args:
         hypothesis: Model family and prior.
-        tracks: Runs in blocks.
-        how: The filter.
+        tracks: Runs, arranged in blocks.
+        particle_filter: Configuration of the filter.
         substeps: Substeps between two fixes.
-        words: Data of the random key that seeds are mixed with.
+        key_data: Data of the random key into which the seed is folded.
     """
 
     hypothesis: Hypothesis
     tracks: tuple[Tracks, ...]
-    how: Filter = eqx.field(static=True)
+    particle_filter: Filter = eqx.field(static=True)
     substeps: Any
-    words: Any
+    key_data: Any
 
     @property
     def n_dim(self) -> int:
@@ -60,12 +60,15 @@ class SeededTarget(AbstractTarget):
 
     def log_likelihood(self, z: Float[Array, " parameter"]) -> Scalar:
         model = self.hypothesis.at(self.hypothesis.from_unconstrained(z[:-1]))
-        sde, given = given_by(model, jnp.asarray(self.substeps))
-        # Any change of the coordinate, however small, is another seed.
+        sde, inputs = filter_inputs(model, jnp.asarray(self.substeps))
+        # Every change of the coordinate, however small, gives another seed.
         bits = jax.lax.bitcast_convert_type(z[-1], jnp.uint32)
-        key = jax.random.wrap_key_data(jnp.asarray(self.words))
+        key = jax.random.wrap_key_data(jnp.asarray(self.key_data))
         key = jax.random.fold_in(jax.random.fold_in(key, bits[0]), bits[1])
-        parts = [log_likelihood(sde.law, self.how, given, block, key) for block in self.tracks]
+        parts = [
+            log_likelihood(sde.law, self.particle_filter, inputs, block, key)
+            for block in self.tracks
+        ]
         value = jnp.sum(jnp.concatenate(parts))
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
@@ -78,7 +81,7 @@ class SeededTarget(AbstractTarget):
 
 
 def sde_smc(hypothesis: Hypothesis, density: ParticleDensity, key: Key, method: SMC) -> Estimate:
-    """Evidence by SMC².
+    """Estimate the evidence by SMC².
 
     Args:
         hypothesis: Model family and prior.
@@ -87,11 +90,13 @@ def sde_smc(hypothesis: Hypothesis, density: ParticleDensity, key: Key, method: 
         method: Options of the sampler.
     """
     key_target, key_sampler = jax.random.split(key)
-    words = np.asarray(jax.random.key_data(key_target))
+    key_data = np.asarray(jax.random.key_data(key_target))
     substeps = np.asarray(density.substeps)
-    # A program of its own in any case: particles instead of repeated filters.
-    how = replace(density.how, particles=density.how.particles * density.repeats)
-    target = SeededTarget(hypothesis, density.tracks, how, substeps, words)
-    options = {**_USUAL, **sampler_options(method)}
-    found = smc_twice(target, key_sampler, **options)
-    return replace(found, z=found.z[:, :-1])
+    # SMC² compiles its own program, so use more particles instead of repeated filters.
+    particle_filter = replace(
+        density.particle_filter, particles=density.particle_filter.particles * density.repeats
+    )
+    target = SeededTarget(hypothesis, density.tracks, particle_filter, substeps, key_data)
+    options = {**_DEFAULTS, **sampler_options(method)}
+    estimate = smc_twice(target, key_sampler, **options)
+    return replace(estimate, z=estimate.z[:, :-1])

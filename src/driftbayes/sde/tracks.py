@@ -1,4 +1,4 @@
-"""Runs of fixes in arrays of few sizes, as the particle filters take them."""
+"""Runs of fixes, padded to arrays of a few sizes for the particle filters."""
 
 __all__ = ["Tracks", "make_tracks"]
 
@@ -9,21 +9,21 @@ import numpy as np
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 
-# Runs that are filtered side by side.
+# Largest number of runs per block.
 _MAX_RUNS = 64
 
 
 class Tracks(NamedTuple):
-    """A block of runs, filled up with steps and runs that count for nothing.
+    """A block of runs, padded with steps and runs that are masked.
 
     Args:
-        y: Fixes relative to the first of the run, (run, fix, dim).
+        y: Fixes relative to the first fix of the run, (run, fix, dim).
         origin: First fix of each run, (run, dim).
         t: Time of each fix, (run, fix).
         interval: Duration of each step, (run, step).
-        variance: Variance of the error of each fix, (run, fix); 0 if exact.
-        valid: Whether a step is one, (run, step).
-        number: Number of each run among all, for its random numbers.
+        variance: Variance of the measurement error of each fix, (run, fix); 0 if exact.
+        valid: False for steps that are padding, (run, step).
+        number: Number of each run in the data set, which determines its random numbers.
     """
 
     y: Any
@@ -36,38 +36,38 @@ class Tracks(NamedTuple):
 
 
 def make_tracks(data: Displacements) -> tuple[Tracks, ...]:
-    """Lay out displacements in blocks.
+    """Arrange displacements in blocks of runs.
 
     Args:
-        data: Displacements that know where and when their runs begin.
+        data: Displacements with the start position and start time of each run.
 
     Raises:
-        DriftbayesError: It is not known where or when they begin.
+        DriftbayesError: Start positions or start times are missing.
     """
     if data.start is None or data.start_time is None:
         msg = (
-            "an SDE must know where and when steps begin, which these displacements do not tell; "
+            "an SDE needs start positions and times, which these displacements lack; "
             "make them from trajectories, or pass start= to Displacements.from_array"
         )
         raise DriftbayesError(msg)
     n_runs, offsets = len(data.row_sizes), np.cumsum(data.row_sizes) - data.row_sizes
-    # Runs of like length together: a block is as long as its longest.
+    # Runs of similar length go together: a block is as long as its longest run.
     order = np.argsort(-data.row_sizes, kind="stable")
     n_blocks = -(-n_runs // _MAX_RUNS)
-    size = _rounded(-(-n_runs // n_blocks))
+    size = _round_up(-(-n_runs // n_blocks))
     return tuple(
         _block(data, order[first : first + size], offsets, size) for first in range(0, n_runs, size)
     )
 
 
-def _rounded(n: int) -> int:
-    """The next multiple of 2, or of a sixteenth of the next power of two."""
+def _round_up(n: int) -> int:
+    """Round up to a multiple of 2, or of a sixteenth of the next power of two if that is larger."""
     unit = max(2, 2 ** int(np.ceil(np.log2(n))) // 16)
     return -(-n // unit) * unit
 
 
 def _block(data: Displacements, runs: np.ndarray, offsets: np.ndarray, size: int) -> Tracks:
-    n_steps = _rounded(int(data.row_sizes[runs].max()))
+    n_steps = _round_up(int(data.row_sizes[runs].max()))
     y = np.zeros((size, n_steps + 1, data.n_dim))
     interval = np.ones((size, n_steps))
     t = np.zeros((size, n_steps + 1))
@@ -82,7 +82,7 @@ def _block(data: Displacements, runs: np.ndarray, offsets: np.ndarray, size: int
         y[row, 1 : n + 1] = np.cumsum(data.dx[steps], axis=0)
         interval[row, :n] = data.interval[steps]
         if n < n_steps:
-            # As the others: steps that count for nothing must not overflow.
+            # Padding resembles the other steps, so that masked steps do not overflow.
             y[row, n + 1 :], interval[row, n:] = y[row, n], interval[row, :n].mean()
         t[row] = data.start_time[run] + np.concatenate([[0.0], np.cumsum(interval[row])])
         valid[row, :n] = True
@@ -90,8 +90,8 @@ def _block(data: Displacements, runs: np.ndarray, offsets: np.ndarray, size: int
         if data.position_sd is not None:
             fixes = slice(first + run, first + run + n + 1)
             variance[row, : n + 1] = data.position_sd[fixes] ** 2
-    spare = slice(len(runs), size)
+    padding = slice(len(runs), size)
     for array in (y, interval, t, variance, origin):
-        array[spare] = array[0]
+        array[padding] = array[0]
     number = np.concatenate([runs, np.zeros(size - len(runs), dtype=np.int64)])
     return Tracks(y, origin, t, interval, variance, valid, number)

@@ -1,6 +1,6 @@
 """Checks of a user's functions, with messages that name the file and the line."""
 
-__all__ = ["check_at", "check_law", "place_of"]
+__all__ = ["check_at", "check_law", "location_of"]
 
 import inspect
 import traceback
@@ -20,22 +20,28 @@ from driftbayes.sde.law import Law
 _DIMENSIONS = (2, 1, 3)
 
 
-def place_of(function: Callable[..., Any]) -> str:
-    """File and line where a function begins, for messages."""
+def location_of(function: Callable[..., Any]) -> str:
+    """Return file and first line of a function, for messages."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return "" if code is None else f" ({code.co_filename}, line {code.co_firstlineno})"
 
 
-def _failing_place(function: Callable[..., Any], error: BaseException) -> str:
-    """File and line of the user's code at which an error arose."""
+def _location_of_error(function: Callable[..., Any], error: BaseException) -> str:
+    """Return file and line of the user's code at which an error was raised."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
-    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else place_of(function)
+    user_frames = [
+        frame for frame in frames if code is not None and frame.filename == code.co_filename
+    ]
+    return (
+        f" ({user_frames[-1].filename}, line {user_frames[-1].lineno})"
+        if user_frames
+        else location_of(function)
+    )
 
 
 def _functions(law: Law) -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any]]]:
-    """Each function of a law: what it is called, itself, and a call with (x, u, t, theta, v)."""
+    """Yield each function of a law: its name, the function, and a call with (x, u, t, theta, v)."""
     if law.hidden_velocity:
         arguments: Callable[..., Any] = lambda x, u, t, th: (x, u, t, th)  # noqa: E731
     else:
@@ -49,8 +55,12 @@ def _functions(law: Law) -> Iterator[tuple[str, Callable[..., Any], Callable[...
     yield "drift", law.drift, of_state(law.drift)
     yield "diffusion", law.diffusion, of_state(law.diffusion)
     if law.initial_velocity is not None:
-        given = law.initial_velocity
-        yield "initial_velocity", given, lambda x, u, t, th, v: given(x, t, th)
+        initial_velocity = law.initial_velocity
+        yield (
+            "initial_velocity",
+            initial_velocity,
+            lambda x, u, t, th, v: initial_velocity(x, t, th),
+        )
     if law.hidden is not None:
         hidden = law.hidden
         yield (
@@ -68,9 +78,9 @@ def _functions(law: Law) -> Iterator[tuple[str, Callable[..., Any], Callable[...
 
 @in_double_precision
 def check_law(law: Law) -> None:
-    """Refuse functions that cannot be called, or that return arrays of a wrong shape.
+    """Check that functions can be called and return arrays of the right shape.
 
-    They are evaluated abstractly, for one to three dimensions, and must work for one of these.
+    Functions are evaluated abstractly in one to three dimensions and must work in one of them.
 
     Raises:
         DriftbayesError: The message names the function, what it returned, and the line.
@@ -79,11 +89,11 @@ def check_law(law: Law) -> None:
         msg = f"{law.name} has no parameter; give at least one with its prior"
         raise DriftbayesError(msg)
     if not law.hidden_velocity and law.initial_velocity is not None:
-        msg = f"{law.name} has no hidden velocity, and no initial_velocity; leave it out"
+        msg = f"initial_velocity of {law.name} needs hidden_velocity=True; leave it out"
         raise DriftbayesError(msg)
-    for what, function, _ in _functions(law):
+    for name, function, _ in _functions(law):
         if not callable(function):
-            msg = f"{what} of {law.name} must be a function, got {function!r}"
+            msg = f"{name} of {law.name} must be a function, got {function!r}"
             raise DriftbayesError(msg)
     problems = [_problem(law, n_dim) for n_dim in _DIMENSIONS]
     if all(problems):
@@ -91,46 +101,45 @@ def check_law(law: Law) -> None:
 
 
 def _problem(law: Law, n_dim: int) -> str:
-    """What is wrong with the functions of a law in so many dimensions; empty if nothing is."""
+    """Describe the first problem of a law's functions in n_dim dimensions; empty if none."""
     scalar = jax.ShapeDtypeStruct((), jnp.float64)
     vector = jax.ShapeDtypeStruct((n_dim,), jnp.float64)
     extra = jax.ShapeDtypeStruct((law.n_hidden,), jnp.float64)
     theta = law.theta(*(scalar for _ in law.parameters))
-    for what, function, call in _functions(law):
+    for name, function, call in _functions(law):
         try:
-            found = jax.eval_shape(call, vector, vector, scalar, theta, extra)
+            result = jax.eval_shape(call, vector, vector, scalar, theta, extra)
         except Exception as error:
             kind = type(error).__name__
             text = str(error).splitlines()[0] if str(error) else ""
-            return (
-                f"{what} of {law.name} failed with {kind}: {text}{_failing_place(function, error)}"
-            )
-        is_hidden = what.startswith("hidden")
-        wanted = (law.n_hidden,) if is_hidden else (n_dim,)
-        parts = found if isinstance(found, tuple) else (found,)
-        may_be_pair = what in ("initial_velocity", "hidden.initial")
+            location = _location_of_error(function, error)
+            return f"{name} of {law.name} failed with {kind}: {text}{location}"
+        is_hidden = name.startswith("hidden")
+        expected = (law.n_hidden,) if is_hidden else (n_dim,)
+        parts = result if isinstance(result, tuple) else (result,)
+        may_be_pair = name in ("initial_velocity", "hidden.initial")
         for part in parts:
             shape = getattr(part, "shape", None)
-            allowed = (wanted,) if what == "drift" else (wanted, ())
-            if shape not in allowed or (isinstance(found, tuple) and not may_be_pair):
+            allowed = (expected,) if name == "drift" else (expected, ())
+            if shape not in allowed or (isinstance(result, tuple) and not may_be_pair):
                 got = f"an array of shape {shape}" if shape is not None else repr(part)
-                got = "a tuple" if isinstance(found, tuple) and not may_be_pair else got
-                also = "" if what == "drift" else ", or one number for all"
+                got = "a tuple" if isinstance(result, tuple) and not may_be_pair else got
+                also = "" if name == "drift" else ", or one number for all"
                 return (
-                    f"{what} of {law.name} must return {wanted[0]} numbers, one per "
-                    f"{'variable' if is_hidden else 'axis'}{also}, got {got}{place_of(function)}"
+                    f"{name} of {law.name} must return {expected[0]} numbers, one per "
+                    f"{'variable' if is_hidden else 'axis'}{also}, got {got}{location_of(function)}"
                 )
             if not jnp.issubdtype(part.dtype, jnp.floating):
                 return (
-                    f"{what} of {law.name} must return real numbers, got {part.dtype}"
-                    f"{place_of(function)}"
+                    f"{name} of {law.name} must return real numbers, got {part.dtype}"
+                    f"{location_of(function)}"
                 )
     return ""
 
 
 @in_double_precision
 def check_at(law: Law, theta: Any, points: tuple[Array, Array, Array]) -> None:
-    """Refuse functions that do not give finite numbers where the data are.
+    """Check that functions return finite numbers, and positive diffusions, at the data.
 
     Args:
         law: The equation.
@@ -143,30 +152,30 @@ def check_at(law: Law, theta: Any, points: tuple[Array, Array, Array]) -> None:
     x, u, t = (jnp.asarray(part) for part in points)
     if problem := _problem(law, x.shape[1]):
         raise DriftbayesError(f"with data of {x.shape[1]} dimensions, {problem}")
-    kick = jnp.zeros(law.n_hidden)
-    hidden = jax.jit(jax.vmap(lambda x, t: law.initial_hidden(x, t, theta, kick)))(x, t)
-    told = ", ".join(f"{k} = {float(v):.4g}" for k, v in theta._asdict().items())
-    for what, function, call in _functions(law):
+    noise = jnp.zeros(law.n_hidden)
+    hidden = jax.jit(jax.vmap(lambda x, t: law.initial_hidden(x, t, theta, noise)))(x, t)
+    parameters = ", ".join(f"{k} = {float(v):.4g}" for k, v in theta._asdict().items())
+    for name, function, call in _functions(law):
         at_each = jax.vmap(lambda x, u, t, v, call=call: call(x, u, t, theta, v))
         # One program instead of one for each operation of the user.
-        found = jax.jit(at_each)(x, u, t, hidden)
-        is_pair = isinstance(found, tuple)
-        for number, part in enumerate(found if is_pair else (found,)):
+        result = jax.jit(at_each)(x, u, t, hidden)
+        is_pair = isinstance(result, tuple)
+        for number, part in enumerate(result if is_pair else (result,)):
             values = np.asarray(part).reshape(len(x), -1)
-            is_spread = what.endswith("diffusion") or (is_pair and number == 1)
+            is_spread = name.endswith("diffusion") or (is_pair and number == 1)
             is_bad = ~np.isfinite(values).all(axis=1)
-            wrong = "NaN or infinity"
+            problem_text = "NaN or infinity"
             if not is_bad.any() and is_spread:
                 is_bad = ~(values > 0).all(axis=1)
-                wrong = "a value that is not positive"
+                problem_text = "a value that is not positive"
             if is_bad.any():
                 at = int(np.argmax(is_bad))
                 where = f"x = {np.asarray(x[at]).round(6).tolist()}"
                 if law.hidden_velocity:
                     where += f", u = {np.asarray(u[at]).round(6).tolist()}"
                 msg = (
-                    f"{what} of {law.name} gives {wrong} at {where}, t = {float(t[at]):.6g} with "
-                    f"{told}{place_of(function)}; change the function, or the prior"
+                    f"{name} of {law.name} gives {problem_text} at {where}, t = {float(t[at]):.6g} "
+                    f"with {parameters}{location_of(function)}; change the function, or the prior"
                 )
                 raise DriftbayesError(msg)
     if law.hidden_velocity and law.initial_velocity is None:
@@ -177,7 +186,7 @@ def check_at(law: Law, theta: Any, points: tuple[Array, Array, Array]) -> None:
         rates = jax.jit(at_rest)(x, t, hidden)
         if not bool(jnp.all(rates > 0)):
             msg = (
-                f"{law.name} has no steady velocity about rest, where its drift does not fall with "
-                f"the velocity ({told}){place_of(law.drift)}; pass initial_velocity"
+                f"{law.name} has no stationary velocity: its drift at rest does not decrease with "
+                f"the velocity ({parameters}){location_of(law.drift)}; pass initial_velocity"
             )
             raise DriftbayesError(msg)

@@ -1,4 +1,4 @@
-"""A map by evidence as an xarray Dataset by the CF conventions."""
+"""Convert a map to an xarray Dataset that follows the CF conventions."""
 
 __all__ = ["map_dataset"]
 
@@ -21,7 +21,7 @@ _DIMS = ("tau", "y", "x")
 
 @to_dataset.register
 def map_dataset(result: TreeMap) -> xr.Dataset:
-    """The averaged map of every model, on the finest grid of the tree."""
+    """Convert the averaged map of every model, on the finest grid of the tree."""
     depth = result.levels.depth
     length, time = result.units
     size = 2**depth
@@ -29,12 +29,12 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
     row, column = (part.ravel() for part in np.indices((size, size)))
     codes = interleave(column, row, depth)
     steps, particles = result.visits(codes)
-    for name, counts, words in (
+    for name, counts, long_name in (
         ("n_steps", steps, "steps that begin here"),
         ("n_particles", particles, "particles among them"),
     ):
         grid = counts.reshape(size, size).astype(np.int32)
-        variables[name] = _DIMS, grid[None], {"long_name": words}
+        variables[name] = _DIMS, grid[None], {"long_name": long_name}
     for model, tree in result.models.items():
         plain = model.replace("+", "_")
         averaged = result.averaged(model)
@@ -43,33 +43,37 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
             unit = Parameter("", quantity.meaning, quantity.length_power, quantity.time_power).unit(
                 length, time
             )
-            words = quantity_words(quantity, result)
+            long_name = quantity_words(quantity, result)
             kind = "geometric mean" if quantity.is_log else "mean"
-            variables[f"{plain}_{quantity.name}"] = _variable(mean, words, unit, f"{kind}, {model}")
+            variables[f"{plain}_{quantity.name}"] = _variable(
+                mean, long_name, unit, f"{kind}, {model}"
+            )
             variables[f"{plain}_{quantity.name}_sd"] = _variable(
-                sd, f"error of {words}", unit, f"standard deviation, {model}"
+                sd, f"error of {long_name}", unit, f"standard deviation, {model}"
             )
             variables[f"{plain}_{quantity.name}_within"] = _variable(
-                within, f"variation of {words} within the cell", unit, f"mean, {model}"
+                within, f"variation of {long_name} within the cell", unit, f"mean, {model}"
             )
-        (empty,) = averaged["no_data"]
+        (no_data,) = averaged["no_data"]
         variables[f"{plain}_no_data"] = _variable(
-            empty, "probability that the cell of this place holds no data", "1", model
+            no_data, "probability that the cell of this place holds no data", "1", model
         )
         variables[f"{plain}_cell_side"] = _variable(
             _cell_sides(result, model), "side of the cell", length, f"mean, {model}"
         )
-    is_there = steps.reshape(size, size) > 0
-    rows, columns = (np.flatnonzero(is_there.any(axis=axis)) for axis in (1, 0))
+    has_data = steps.reshape(size, size) > 0
+    rows, columns = (np.flatnonzero(has_data.any(axis=axis)) for axis in (1, 0))
     dataset = xr.Dataset(variables).assign_coords(
         tau=("tau", [result.tau], {"long_name": "sampling time", "time_unit": time}),
         **_axes(result, depth),
     )
-    # Only the part of the square that holds data.
+    # Crop to the part of the square with data.
     dataset = dataset.isel(x=slice(columns[0], columns[-1] + 1), y=slice(rows[0], rows[-1] + 1))
     dataset = _with_plane(dataset, result)
-    found = result.to_json()
-    priors = {name: one.pop("priors") for name, one in found["models"].items()}
+    summary = result.to_json()
+    priors = {
+        name: model_summary.pop("priors") for name, model_summary in summary["models"].items()
+    }
     return dataset.assign_attrs(
         Conventions="CF-1.11",
         driftbayes_version=__version__,
@@ -82,45 +86,45 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
         data_fingerprint=result.attributes["data_fingerprint"],
         provenance=json.dumps(result.attributes["provenance"], default=str),
         priors=json.dumps(priors),
-        evidences=json.dumps({"models": found["models"], "rivals": found["rivals"]}),
+        evidences=json.dumps({"models": summary["models"], "rivals": summary["rivals"]}),
         options=json.dumps(
             {"depth": depth, "split": result.split, "n_tau": result.attributes["n_tau"]}
         ),
     )
 
 
-def _variable(values: FloatArray, words: str, unit: str, comment: str) -> tuple[Any, ...]:
-    attributes = {"long_name": words, "comment": f"posterior {comment}; all prunings averaged"}
+def _variable(values: FloatArray, long_name: str, unit: str, comment: str) -> tuple[Any, ...]:
+    attributes = {"long_name": long_name, "comment": f"posterior {comment}; all prunings averaged"}
     return _DIMS, values[None], attributes | ({"units": unit} if unit else {})
 
 
 def quantity_words(quantity: Quantity, result: TreeMap) -> str:
-    """Name of a quantity for axes of figures and for files."""
+    """Return the name of a quantity for figure axes and files."""
     if quantity.name.startswith("flow_"):
         axis = int(quantity.name[-1]) - 1
         if result.box.is_lonlat:
             return ("eastward", "northward")[axis] + " mean flow"
         return f"mean flow along {'xy'[axis]}"
-    words = {"kappa": "diffusivity", "k": "diffusivity", "gamma": "rate gamma"}
-    words |= {"memory_time": "memory time"}
-    words |= {f"K_{i}": f"diffusivity tensor, {i}" for i in ("11", "12", "22")}
-    return words.get(quantity.name, quantity.name)
+    names = {"kappa": "diffusivity", "k": "diffusivity", "gamma": "rate gamma"}
+    names |= {"memory_time": "memory time"}
+    names |= {f"K_{i}": f"diffusivity tensor, {i}" for i in ("11", "12", "22")}
+    return names.get(quantity.name, quantity.name)
 
 
 def _cell_sides(result: TreeMap, model: str) -> FloatArray:
-    """Posterior mean of the side of the cell that each place is in."""
+    """Return the posterior mean side of the cell around each grid point."""
     depth = result.levels.depth
-    places, size = result.cell_of(depth)
+    indices, size = result.cell_of(depth)
     leaf, split = result.models[model].prunings.leaf, result.models[model].prunings.split
     reached = np.ones(size * size)
     total = np.zeros(size * size)
-    for d, place in enumerate(places):
+    for d, index in enumerate(indices):
         side = result.attributes["side"] / 2**d
-        there = place >= 0
-        # A cell without data ends its branch where it begins.
-        chance = np.where(there, leaf[d][place], reached)
-        total += chance * side
-        reached = np.where(there, reached * split[d][place], 0.0)
+        has_data = index >= 0
+        # A cell without data ends its branch.
+        probability = np.where(has_data, leaf[d][index], reached)
+        total += probability * side
+        reached = np.where(has_data, reached * split[d][index], 0.0)
     return np.asarray(total.reshape(size, size))
 
 
@@ -144,7 +148,7 @@ def _axes(result: TreeMap, depth: int) -> dict[str, Any]:
 
 
 def _with_plane(dataset: xr.Dataset, result: TreeMap) -> xr.Dataset:
-    """Say which plane x and y are on, where that is known: near a pole."""
+    """Add the map projection of x and y where it is known: near a pole."""
     centre = result.attributes["centre"]
     if result.box.is_lonlat or centre is None:
         return dataset

@@ -1,4 +1,4 @@
-"""Langevin steps of many sets at irregular times, filtered anew at every rate."""
+"""Kalman filter of Langevin steps at irregular times, for many sets and rates."""
 
 __all__ = ["FilteredSteps"]
 
@@ -13,24 +13,25 @@ from driftbayes.kernels.compiled import count_threads, run_in_threads
 from driftbayes.space.moments import Whitened
 from driftbayes.typing import FloatArray, IntArray
 
-# A step that follows one of h', itself lasting h, keeps at most 1/(2 + 3h'/2h) of what was known of
-# the velocity before: after 16 steps less than 3e-8 is left, even if durations grow a thousandfold.
+# A step of duration h after one of h' retains at most 1/(2 + 3h'/2h) of the earlier information on
+# the velocity: after 16 steps less than 3e-8, even if durations grow a thousandfold.
 _WARM_UP = 16
 
 
 @dataclass(frozen=True, eq=False)
 class FilteredSteps:
-    """Steps with a memory whose durations differ, so that no sums over them stand for all rates.
+    """Correlated steps of different durations, which have no sufficient sums for all rates.
 
-    Each step is judged given those before it in its run, wherever these were, as by `StepMoments`.
+    The likelihood of a step is conditional on the earlier steps of its run, in any cell, as in
+    `StepMoments`.
 
     Args:
-        dx: Steps of all runs one after another, (step, axis).
-        interval: Time that each took.
-        earlier: Number of earlier steps of each in its run.
-        labels: Part that each step is in, 0, 1, ... without gaps.
-        begin: First part of each set.
-        end: One after the last part of each set.
+        dx: Steps of all runs, concatenated, (step, axis).
+        interval: Duration of each step.
+        earlier: Number of earlier steps in the run of each step.
+        labels: Group of each step, 0, 1, ... without gaps.
+        begin: First group of each set.
+        end: One after the last group of each set.
     """
 
     dx: FloatArray
@@ -52,7 +53,7 @@ class FilteredSteps:
 
     @cached_property
     def _order(self) -> tuple[IntArray, IntArray]:
-        """Steps by part, and where each part begins among them."""
+        """Steps sorted by group, and the first index of each group."""
         order = np.argsort(self.labels, kind="stable")
         return order, np.concatenate([[0], np.cumsum(np.bincount(self.labels))])
 
@@ -63,29 +64,29 @@ class FilteredSteps:
         return (first[self.end] - first[self.begin]).astype(np.float64)
 
     @cached_property
-    def _one_set(self) -> IntArray:
+    def _zero_labels(self) -> IntArray:
         return np.zeros(len(self.dx), dtype=np.int64)
 
     def whitened(
         self, hypothesis: Hypothesis, theta: FloatArray, sets: IntArray, n_rows: int
     ) -> Whitened:
-        """Products of some sets at given rates; see `StepMoments.whitened`."""
+        """Compute the whitened products of sets at given rates; see `StepMoments.whitened`."""
         rates = np.ascontiguousarray(theta[:, hypothesis.names.index("gamma")])
         if n_rows == 1 and len(sets) > 1:
-            found = self._together(rates)
+            group_sums = self._sums_at_common_rates(rates)
             ends = np.stack([self.begin[sets], self.end[sets]], axis=1).ravel()
-            sums = np.add.reduceat(found, ends, axis=0)[::2]
+            sums = np.add.reduceat(group_sums, ends, axis=0)[::2]
         else:
-            own = rates.reshape(n_rows, -1)
-            # The largest first, so that no thread is left with one of them at the end.
+            set_rates = rates.reshape(n_rows, -1)
+            # The largest sets go first, to balance the load of the threads.
             largest = np.argsort(-self.n_steps[sets], kind="stable")
-            tasks = [(int(sets[i]), own[i]) for i in largest]
-            sums = np.empty((len(sets), own.shape[1], 3 + self.n_dim))
-            sums[largest] = run_in_threads(self._alone, tasks)
+            tasks = [(int(sets[i]), set_rates[i]) for i in largest]
+            sums = np.empty((len(sets), set_rates.shape[1], 3 + self.n_dim))
+            sums[largest] = run_in_threads(self._sums_of_set, tasks)
         return Whitened(sums[..., 0], sums[..., 2], sums[..., 3:], sums[..., 1])
 
-    def _together(self, rates: FloatArray) -> FloatArray:
-        """Sums of all parts at common rates, (part, rate, sum), with a row of zeros at the end."""
+    def _sums_at_common_rates(self, rates: FloatArray) -> FloatArray:
+        """Sum all groups at common rates, (group, rate, sum), with a row of zeros at the end."""
         from driftbayes.kernels.langevin_steps import sum_langevin_steps
 
         key = rates.tobytes()
@@ -103,8 +104,8 @@ class FilteredSteps:
             self._shared[key] = np.ascontiguousarray(np.swapaxes(out, 0, 1))
         return self._shared[key]
 
-    def _alone(self, number: int, rates: FloatArray) -> FloatArray:
-        """Sums of one set at its own rates, (rate, sum)."""
+    def _sums_of_set(self, number: int, rates: FloatArray) -> FloatArray:
+        """Sum one set at its own rates, (rate, sum)."""
         from driftbayes.kernels.langevin_steps import sum_langevin_steps
 
         order, first = self._order
@@ -113,8 +114,8 @@ class FilteredSteps:
         is_new |= self.earlier[steps] == 0
         begins = np.flatnonzero(is_new)
         start = steps[begins]
-        warm = start - np.minimum(self.earlier[start], _WARM_UP)
-        stretches = np.stack([warm, start, start + np.diff(begins, append=len(steps))], axis=1)
+        warm_up = start - np.minimum(self.earlier[start], _WARM_UP)
+        stretches = np.stack([warm_up, start, start + np.diff(begins, append=len(steps))], axis=1)
         out = np.zeros((len(rates), 1, 3 + self.n_dim))
-        sum_langevin_steps(self.dx, self.interval, stretches, self._one_set, rates, out)
+        sum_langevin_steps(self.dx, self.interval, stretches, self._zero_labels, rates, out)
         return out[:, 0]

@@ -1,4 +1,4 @@
-"""Steps in groups, and the sums over them from which a model is judged."""
+"""Sufficient sums over groups of steps."""
 
 __all__ = ["GroupedSteps", "leaf_window"]
 
@@ -17,25 +17,25 @@ from driftbayes.space.moments import StepMoments, predecessors, step_moments
 from driftbayes.space.side_by_side import StepSums, is_fast
 from driftbayes.typing import IntArray
 
-# Innovations of integrated Langevin velocities forget at least as fast as (2 - sqrt 3)^lag: a step
-# before the 9 that are kept would have a weight below 2e-6.
+# The prediction filter of integrated Langevin velocities decays at least as fast as
+# (2 - sqrt 3)^lag: a step before the 9 kept has a weight below 2e-6.
 _WINDOW = 10
-# Runs of models that forget more slowly may not be longer than this.
+# Longest run for models with a longer memory.
 _MAX_WINDOW = 32
-# Models with a memory that are filtered where times are irregular.
+# Models with memory that are filtered at irregular times.
 _FILTERED = ("langevin", "langevin+mean")
 
 
 def leaf_window(hypothesis: Hypothesis, longest: int, *, is_regular: bool = True) -> int:
-    """How many steps, with those before it, are needed to judge a step.
+    """Return the number of steps, the last included, on which the likelihood of a step depends.
 
     Args:
         hypothesis: Model family and prior.
-        longest: Steps of the longest run.
-        is_regular: Whether all steps took the same time.
+        longest: Number of steps of the longest run.
+        is_regular: Whether all steps have the same duration.
 
     Raises:
-        DriftbayesError: The model cannot be judged from sums over steps.
+        DriftbayesError: Sums over steps do not determine the likelihood of the model.
     """
     model = hypothesis.model
     if model.kind not in ("summed", "channels") or model.needs_positions or model.is_turning:
@@ -62,7 +62,7 @@ def leaf_window(hypothesis: Hypothesis, longest: int, *, is_regular: bool = True
 
 
 def _check_filtered(hypothesis: Hypothesis) -> None:
-    """Refuse models whose memory is not followed over steps of different durations."""
+    """Check that a model with memory is supported at irregular times."""
     name = hypothesis.name
     if name not in _FILTERED:
         msg = (
@@ -80,13 +80,13 @@ def _check_filtered(hypothesis: Hypothesis) -> None:
 
 @dataclass(frozen=True, eq=False)
 class GroupedSteps:
-    """Steps, each of which belongs to one group.
+    """Steps, each in one group.
 
     Args:
         data: Steps of all runs, at exact positions.
         labels: Group of each step, 0, 1, ... without gaps.
         windows: `leaf_window` of every model.
-        apart: Whether axes are kept apart.
+        apart: Whether sums are kept for each pair of axes.
     """
 
     data: Displacements
@@ -110,7 +110,7 @@ class GroupedSteps:
     def sums(
         self, hypothesis: Hypothesis, begin: IntArray | None = None, end: IntArray | None = None
     ) -> StepSums:
-        """What a model is judged from, for each group, or for sets of neighbouring groups.
+        """Return the sums for a model, of each group or of sets of neighbouring groups.
 
         Args:
             hypothesis: Model family and prior.

@@ -1,4 +1,4 @@
-"""Evidence and posterior of one model in many sets of steps, from their sums."""
+"""Evidence and posterior of one model for many sets of steps, from their sums."""
 
 __all__ = ["Leaves", "Quantity", "solve_leaves"]
 
@@ -24,13 +24,13 @@ Report = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is mapped.
+    """A mapped quantity.
 
     Args:
         name: Name in files.
-        meaning: The same in words.
-        length_power: Dimension.
-        time_power: Dimension.
+        meaning: Description.
+        length_power: Power of length in its dimension.
+        time_power: Power of time in its dimension.
         is_log: Whether moments are those of its logarithm.
     """
 
@@ -47,10 +47,10 @@ class Leaves:
 
     Args:
         log_evidence: ln Z of each set.
-        quantities: What is known of each set.
-        mean: Posterior means, (quantity, set); of logarithms where the quantity says so.
+        quantities: Mapped quantities.
+        mean: Posterior means, (quantity, set); of the logarithm if `is_log`.
         sd: Posterior standard deviations.
-        prior: Mean and standard deviation of each quantity without data, (quantity, 2).
+        prior: Prior mean and standard deviation of each quantity, (quantity, 2).
     """
 
     log_evidence: FloatArray
@@ -63,29 +63,29 @@ class Leaves:
 def solve_leaves(
     hypothesis: Hypothesis, moments: StepSums, report: Report = lambda _: None
 ) -> Leaves:
-    """Evidence and posterior of a hypothesis for each set of steps.
+    """Compute evidence and posterior of a hypothesis for each set of steps.
 
     Args:
-        hypothesis: Model family and prior, the same for all.
+        hypothesis: Model family and prior, the same for all sets.
         moments: Steps of each set, or sums over them.
-        report: Called with the number of sets that are done.
+        report: Called with the number of sets done.
 
     Raises:
         DriftbayesError: The evidence of a set is infinite.
     """
     quantities = _quantities(hypothesis, moments.n_dim)
-    found = solve_side_by_side(hypothesis, moments, report)
-    if found is None:
+    solution = solve_side_by_side(hypothesis, moments, report)
+    if solution is None:
         assert isinstance(moments, StepMoments)
-        found = _one_by_one(hypothesis, moments, quantities, report)
-    log_evidence, mean, sd = found
-    bad = np.flatnonzero(~np.isfinite(log_evidence))
-    if len(bad):
-        n = int(moments.n_steps[bad[0]])
+        solution = _one_by_one(hypothesis, moments, quantities, report)
+    log_evidence, mean, sd = solution
+    infinite = np.flatnonzero(~np.isfinite(log_evidence))
+    if len(infinite):
+        n = int(moments.n_steps[infinite[0]])
         msg = (
-            f"a cell holds {n} step{'s' * (n > 1)} that {hypothesis.name} can fit exactly, so that "
-            "its evidence is infinite: positions that are equal or rounded; use a larger tau, a "
-            "smaller --depth, or a model with +noise"
+            f"{hypothesis.name} fits the {n} step{'s' * (n > 1)} of a cell exactly, so its "
+            "evidence is infinite: positions are equal or rounded; use a larger tau, a smaller "
+            "--depth, or a model with +noise"
         )
         raise DriftbayesError(msg)
     return Leaves(log_evidence, quantities, mean, sd, _prior_moments(hypothesis, quantities))
@@ -93,34 +93,36 @@ def solve_leaves(
 
 def _quantities(hypothesis: Hypothesis, n_dim: int) -> tuple[Quantity, ...]:
     model = hypothesis.model
-    found = []
+    quantities = []
     for name in hypothesis.names:
-        about = model.parameters[name]
-        if about.is_prior_scale:
+        parameter = model.parameters[name]
+        if parameter.is_prior_scale:
             continue
-        found.append(Quantity(name, about.meaning, about.length_power, about.time_power))
+        quantities.append(
+            Quantity(name, parameter.meaning, parameter.length_power, parameter.time_power)
+        )
     if "gamma" in hypothesis.names and model.name.partition("+")[0] == "langevin":
-        found.append(Quantity("memory_time", "memory time 1/gamma", 0, 1, is_log=True))
+        quantities.append(Quantity("memory_time", "memory time 1/gamma", 0, 1, is_log=True))
     if option_of(model, Anisotropic) is not None:
         axes = [(i, j) for i in range(n_dim) for j in range(i, n_dim)]
-        found += [
+        quantities += [
             Quantity(f"K_{i + 1}{j + 1}", f"diffusivity tensor, {i + 1}{j + 1}", 2, -1)
             for i, j in axes
         ]
     if option_of(model, MeanFlow) is not None:
-        found += [
+        quantities += [
             Quantity(f"flow_{i + 1}", f"mean flow, component {i + 1}", 1, -1) for i in range(n_dim)
         ]
-    return tuple(found)
+    return tuple(quantities)
 
 
 def _prior_moments(hypothesis: Hypothesis, quantities: tuple[Quantity, ...]) -> FloatArray:
-    """Mean and standard deviation of each quantity under the prior, from draws."""
+    """Estimate the prior mean and standard deviation of each quantity from draws."""
     rng = np.random.default_rng(0)
     names = hypothesis.names
     columns = [rng.permutation(_N_PRIOR_DRAWS) for _ in names]
-    chances = (np.stack(columns, axis=1) + 0.5) / _N_PRIOR_DRAWS
-    theta = points_at(hypothesis, prior_quantiles(hypothesis, chances))[0]
+    uniforms = (np.stack(columns, axis=1) + 0.5) / _N_PRIOR_DRAWS
+    theta = points_at(hypothesis, prior_quantiles(hypothesis, uniforms))[0]
     draws = dict(zip(names, np.asarray(theta).T, strict=True))
     for name, prior in hypothesis.priors.items():
         if isinstance(prior, Fixed):
@@ -143,7 +145,7 @@ def _prior_moments(hypothesis: Hypothesis, quantities: tuple[Quantity, ...]) -> 
 
 
 def _tensors(h: FloatArray) -> FloatArray:
-    """Exp H of traceless 2 by 2 matrices with components h in the basis of `Anisotropic`."""
+    """Compute exp H of traceless 2 by 2 matrices from components in the basis of `Anisotropic`."""
     a, b = h[:, 0] / np.sqrt(2), h[:, 1] / np.sqrt(2)
     size = np.hypot(a, b)
     ratio = np.where(size > 1e-8, np.sinh(size) / np.maximum(size, 1e-8), 1.0)
@@ -153,21 +155,21 @@ def _tensors(h: FloatArray) -> FloatArray:
 
 
 def _axes(quantity: Quantity) -> tuple[slice, int, int]:
-    """Place of a component in an array of tensors."""
+    """Return the index of a component in an array of tensors."""
     return slice(None), int(quantity.name[2]) - 1, int(quantity.name[3]) - 1
 
 
 def _one_by_one(
     hypothesis: Hypothesis, moments: StepMoments, quantities: tuple[Quantity, ...], report: Report
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The same by the general methods, which take any model and more time."""
+    """Solve each set by the general methods, which support every model and take longer."""
     is_summed = hypothesis.model.kind == "summed"
     log_evidence = np.empty(len(moments))
     mean, sd = np.empty((2, len(quantities), len(moments)))
     for i in range(len(moments)):
         data = moments.second_moments(i) if is_summed else moments.channel_moments(i)
         record = evidence_batch([hypothesis], Batch(data, (moments.tau,), (f"cell {i}",)))[0]
-        # Per length of steps that took tau, and not their own time.
+        # Sums are of steps scaled to duration tau; convert the density to the original steps.
         scale = 0.5 * moments.n_dim * float(moments.log_durations[i])
         log_evidence[i] = record.log_evidence - scale
         for j, quantity in enumerate(quantities):
@@ -177,16 +179,16 @@ def _one_by_one(
 
 
 def _posterior(record: Evidence, quantity: Quantity) -> tuple[float, float]:
-    """Mean and standard deviation of one quantity."""
+    """Return the posterior mean and standard deviation of one quantity."""
     if quantity.name in record.parameters:
-        own = record.parameters[quantity.name]
-        return own.mean, own.sd
+        parameter = record.parameters[quantity.name]
+        return parameter.mean, parameter.sd
     if quantity.name == "memory_time":
         rate = record.parameters["gamma"]
         return -rate.log_mean, rate.log_sd
     if quantity.name.startswith("flow_"):
         return record.derived[quantity.name], record.derived[f"{quantity.name}_sd"]
-    # To first order in the errors of ln k and H.
+    # Delta method: first order in the errors of k and H.
     names = list(record.parameters)
     scale = record.hypothesis.model.scale_parameter
     used = [names.index(name) for name in (scale, "h1", "h2")]

@@ -1,4 +1,4 @@
-"""Sums over steps, from which the evidence of any set of them follows."""
+"""Sums over steps that determine the evidence of any set of steps."""
 
 __all__ = ["StepMoments", "Whitened", "predecessors", "prediction_filters", "step_moments"]
 
@@ -14,39 +14,39 @@ from driftbayes.typing import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Whitened:
-    """What a density with a free scale and a mean flow depends on, (set, point).
+    """Statistics of a density with a free scale and a mean flow, (set, point).
 
     Args:
         log_det: Log-determinant of the covariance of one axis.
         quadratic: Quadratic form of all axes.
-        seen: Whitened products of displacements and durations, (set, point, axis).
+        cross_products: Whitened products of displacements and durations, (set, point, axis).
         weight: Whitened product of durations with themselves.
     """
 
     log_det: FloatArray
     quadratic: FloatArray
-    seen: FloatArray
+    cross_products: FloatArray
     weight: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class StepMoments:
-    r"""Sums over the steps of each of several sets, each step with those before it in its run.
+    r"""Sums over the steps of each set, and over products with earlier steps of their runs.
 
-    A step is judged given up to L - 1 earlier ones, wherever these were:
-    $\sum_n \ln p(x_n \mid x_{n-1}, x_{n-2}, \dots)$ is a sum over steps, and a step belongs to one
-    set. Steps are grouped by the number of earlier ones, 0 to L - 1; of each group are kept the
-    sums of products $x_{n-p} x_{n-q}$ and of $x_{n-p}$.
+    The likelihood of a step is conditional on up to L - 1 earlier steps, in any set. The
+    log-likelihood $\sum_n \ln p(x_n \mid x_{n-1}, x_{n-2}, \dots)$ is then a sum over steps, each
+    of which belongs to one set. Steps are grouped by the number of earlier steps, 0 to L - 1, and
+    each group keeps the sums of $x_{n-p} x_{n-q}$ and of $x_{n-p}$.
 
     Args:
-        squares: (set, pair of axes, product); a single pair, of which all axes are the sum, or the
-            lower triangle of pairs. Products are those of groups 0, 1, ..., each with all p and q.
-        sums: (set, axis, term), terms those of groups 0, 1, ..., each with all p.
-        counts: (set, group).
-        durations: Sums of the durations of steps over tau, (set, group): the counts, if all steps
-            took tau.
-        log_durations: Sums of the logarithms of these durations, (set,).
-        tau: Sampling time; of irregular times the mean.
+        squares: Sums of products, (set, pair of axes, product). The pairs are the lower triangle,
+            or a single sum over all axes. Products are ordered by group 0, 1, ..., then p and q.
+        sums: Sums of steps, (set, axis, term), ordered by group 0, 1, ..., then p.
+        counts: Number of steps, (set, group).
+        durations: Sums of durations over tau, (set, group); equal to the counts if all steps take
+            tau.
+        log_durations: Sums of the logarithms of durations over tau, (set,).
+        tau: Sampling time; the mean duration at irregular times.
     """
 
     squares: FloatArray
@@ -62,7 +62,7 @@ class StepMoments:
 
     @property
     def window(self) -> int:
-        """L: a step and those before it."""
+        """L: a step and its earlier steps."""
         return self.counts.shape[1]
 
     @property
@@ -84,33 +84,33 @@ class StepMoments:
         return np.asarray(self.squares[:, places].sum(axis=1))
 
     def merged(self, begin: IntArray, end: IntArray) -> "StepMoments":
-        """Sums over neighbouring sets.
+        """Merge neighbouring sets.
 
         Args:
-            begin: First set of each.
-            end: One after the last set of each.
+            begin: First set of each merged set.
+            end: One after the last set of each merged set.
         """
 
-        def added(values: FloatArray) -> FloatArray:
-            # Unlike differences of cumulative sums, these lose no digits.
+        def reduce(values: FloatArray) -> FloatArray:
+            # Differences of cumulative sums would lose digits.
             flat = np.concatenate([values, np.zeros((1, *values.shape[1:]))])
             places = np.stack([begin, end], axis=1).ravel()
             return np.asarray(np.add.reduceat(flat, places, axis=0)[::2])
 
         return StepMoments(
-            added(self.squares),
-            added(self.sums),
-            added(self.counts),
-            added(self.durations),
-            added(self.log_durations),
+            reduce(self.squares),
+            reduce(self.sums),
+            reduce(self.counts),
+            reduce(self.durations),
+            reduce(self.log_durations),
             self.tau,
         )
 
     def shortened(self, window: int) -> "StepMoments":
-        """The same for a model that needs fewer earlier steps.
+        """Return the sums for a model that needs fewer earlier steps.
 
         Args:
-            window: A step and those before it.
+            window: A step and its earlier steps.
         """
         if window == self.window:
             return self
@@ -120,13 +120,13 @@ class StepMoments:
         new_squares = squares[..., : int((kept**2).sum())].copy()
         new_sums = sums[..., : int(kept.sum())].copy()
         counts, durations = self.counts[:, :window].copy(), self.durations[:, :window].copy()
-        # Steps with more earlier ones join the last group.
+        # Steps with more earlier steps join the last group.
         first_square, first_sum = int((kept**2).sum()), int(kept.sum())
         for group in range(window, self.window):
             n = group + 1
-            own = squares[..., first_square : first_square + n * n]
-            own = own.reshape(*own.shape[:-1], n, n)[..., :window, :window]
-            new_squares[..., -(window**2) :] += own.reshape(*own.shape[:-2], -1)
+            block = squares[..., first_square : first_square + n * n]
+            block = block.reshape(*block.shape[:-1], n, n)[..., :window, :window]
+            new_squares[..., -(window**2) :] += block.reshape(*block.shape[:-2], -1)
             new_sums[..., -window:] += sums[..., first_sum : first_sum + window]
             counts[:, -1] += self.counts[:, group]
             durations[:, -1] += self.durations[:, group]
@@ -135,21 +135,21 @@ class StepMoments:
         return StepMoments(new_squares, new_sums, counts, durations, self.log_durations, self.tau)
 
     def second_moments(self, index: int) -> SecondMoments:
-        """One set as the statistics engine takes it, summed over axes."""
+        """Convert one set to second moments summed over axes."""
         forms = self._forms(self.total[index])
         predicted = self.counts[index] * self.n_dim
         return SecondMoments(forms, *self._groups(), predicted, np.array(self.tau))
 
     def channel_moments(self, index: int) -> ChannelMoments:
-        """The same with the axes apart and the duration of steps as a channel."""
+        """Convert one set to moments of separate axes, with the duration of steps as a channel."""
         d, size = self.n_dim, self.window
         forms = np.zeros((size, d + 1, d + 1, size, size))
         pair = 0
         for a in range(d):
             for b in range(a + 1):
-                own = self._forms(self.squares[index, pair])
-                forms[:, a, b] = own
-                forms[:, b, a] = np.swapaxes(own, 1, 2)
+                block = self._forms(self.squares[index, pair])
+                forms[:, a, b] = block
+                forms[:, b, a] = np.swapaxes(block, 1, 2)
                 pair += 1
         first = 0
         for group in range(size):
@@ -166,12 +166,12 @@ class StepMoments:
     def whitened(
         self, hypothesis: Hypothesis, theta: FloatArray, sets: IntArray, n_rows: int
     ) -> Whitened:
-        """Products of some sets under the model at given parameters; see `Whitened`.
+        """Compute the whitened products of sets at given parameters; see `Whitened`.
 
         Args:
             hypothesis: Model family and prior.
-            theta: Parameters, of each set in turn; those of a single row are for all sets.
-            sets: Which sets.
+            theta: Parameters of each set in turn, or of one row common to all sets.
+            sets: Indices of the sets.
             n_rows: 1, or the number of sets.
         """
         taus = np.full(len(theta), self.tau)
@@ -188,17 +188,19 @@ class StepMoments:
         counts, durations = self.counts[sets], self.durations[sets]
         product, term = np.concatenate(products, axis=1), np.concatenate(terms, axis=1)
         logs = np.log(variances)
-        extra = self.log_durations[sets, None]
+        log_duration = self.log_durations[sets, None]
         if n_rows == 1:
-            quadratic, log_det = squares @ product.T, counts @ logs.T + extra
-            seen = np.moveaxis(sums @ term.T, 1, 2)
-            return Whitened(log_det, quadratic, seen, durations @ (totals**2).T)
+            quadratic, log_det = squares @ product.T, counts @ logs.T + log_duration
+            cross_products = np.moveaxis(sums @ term.T, 1, 2)
+            return Whitened(log_det, quadratic, cross_products, durations @ (totals**2).T)
         shape = (n_rows, -1)
         quadratic = np.einsum("sk,spk->sp", squares, product.reshape(*shape, product.shape[1]))
-        seen = np.einsum("sak,spk->spa", sums, term.reshape(*shape, term.shape[1]))
-        log_det = np.einsum("sg,spg->sp", counts, logs.reshape(*shape, logs.shape[1])) + extra
+        cross_products = np.einsum("sak,spk->spa", sums, term.reshape(*shape, term.shape[1]))
+        log_det = (
+            np.einsum("sg,spg->sp", counts, logs.reshape(*shape, logs.shape[1])) + log_duration
+        )
         weight = np.einsum("sg,spg->sp", durations, (totals**2).reshape(*shape, logs.shape[1]))
-        return Whitened(log_det, quadratic, seen, weight)
+        return Whitened(log_det, quadratic, cross_products, weight)
 
     def _groups(self) -> tuple[IntArray, FloatArray]:
         return np.arange(self.window), np.zeros(self.window)
@@ -214,7 +216,7 @@ class StepMoments:
 
 
 def predecessors(row_sizes: IntArray) -> IntArray:
-    """Number of earlier steps of each step in its run."""
+    """Count the earlier steps of each step in its run."""
     ends = np.cumsum(row_sizes)
     return np.arange(int(ends[-1])) - np.repeat(ends - row_sizes, row_sizes)
 
@@ -231,17 +233,17 @@ def step_moments(
 ) -> StepMoments:
     r"""Sum over the steps of each set.
 
-    Independent steps may each take their own time h. Then $\Delta x \sqrt{\tau/h}$ has the variance
-    of a step that takes tau: of these are the products.
+    Independent steps may have different durations h. Products are then those of
+    $\Delta x \sqrt{\tau/h}$, which has the variance of a step of duration tau.
 
     Args:
-        dx: Steps of all runs one after another, (step, axis).
-        earlier: Number of earlier steps of each in its run.
+        dx: Steps of all runs, concatenated, (step, axis).
+        earlier: Number of earlier steps in the run of each step.
         labels: Set of each step, 0, 1, ... without gaps.
-        window: L, a step and those before it from which it is predicted.
+        window: L, a step and the earlier steps that predict it.
         tau: Sampling time.
-        apart: Whether axes are kept apart.
-        interval: Time that each step took, for a window of 1; None if all took tau.
+        apart: Whether sums are kept for each pair of axes.
+        interval: Duration of each step, for a window of 1; None if all are tau.
     """
     if interval is not None and window > 1:
         msg = "steps of different durations have sums only where they are independent (window 1)"
@@ -261,33 +263,33 @@ def step_moments(
         n = group + 1
         steps = order[capped == group]
         if len(steps):
-            there, begins = np.unique(labels[steps], return_index=True)
-            counts[there, group] = np.diff(begins, append=len(steps))
+            occupied, begins = np.unique(labels[steps], return_index=True)
+            counts[occupied, group] = np.diff(begins, append=len(steps))
             x = [np.ascontiguousarray(scaled[steps - p].T) for p in range(n)]
             if ratio is not None:
-                durations, own = np.zeros_like(counts), ratio[steps]
-                durations[there, 0] = np.add.reduceat(own, begins)
-                log_durations[there] = np.add.reduceat(np.log(own), begins)
+                durations, ratios = np.zeros_like(counts), ratio[steps]
+                durations[occupied, 0] = np.add.reduceat(ratios, begins)
+                log_durations[occupied] = np.add.reduceat(np.log(ratios), begins)
             for p in range(n):
-                plain = x[p] if ratio is None else dx[steps].T
-                sums[there, :, first_sum + p] = np.add.reduceat(plain, begins, axis=1).T
+                unscaled = x[p] if ratio is None else dx[steps].T
+                sums[occupied, :, first_sum + p] = np.add.reduceat(unscaled, begins, axis=1).T
                 for q in range(n):
-                    place = first_square + p * n + q
+                    index = first_square + p * n + q
                     for pair, (a, b) in enumerate(pairs):
                         product = x[p][a] * x[q][b]
-                        squares[there, pair, place] = np.add.reduceat(product, begins)
+                        squares[occupied, pair, index] = np.add.reduceat(product, begins)
                     if not pairs and q <= p:
                         product = np.einsum("as,as->s", x[p], x[q])
-                        found = np.add.reduceat(product, begins)
-                        squares[there, 0, place] = found
-                        squares[there, 0, first_square + q * n + p] = found
+                        total = np.add.reduceat(product, begins)
+                        squares[occupied, 0, index] = total
+                        squares[occupied, 0, first_square + q * n + p] = total
         first_square += n * n
         first_sum += n
     return StepMoments(squares, sums, counts, durations, log_durations, tau)
 
 
 def prediction_filters(covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Filters that leave of a step what earlier ones do not predict, and what variance is left.
+    """Compute prediction-error filters and innovation variances (Levinson--Durbin).
 
     Args:
         covariance: Autocovariances at lags 0, 1, ..., (row, lag).
@@ -301,9 +303,9 @@ def prediction_filters(covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
     variances[:, 0] = covariance[:, 0]
     for n in range(1, size):
         last = filters[:, n - 1]
-        # The correlation of what is left of the step with the one before all that were used.
-        found = np.einsum("rl,rl->r", last[:, :n], covariance[:, n:0:-1])
-        reflection = found / variances[:, n - 1]
+        # Covariance of the innovation with the next earlier step.
+        covariance_ahead = np.einsum("rl,rl->r", last[:, :n], covariance[:, n:0:-1])
+        reflection = covariance_ahead / variances[:, n - 1]
         filters[:, n] = last
         filters[:, n, 1 : n + 1] -= reflection[:, None] * last[:, n - 1 :: -1][:, :n]
         variances[:, n] = variances[:, n - 1] * (1 - reflection) * (1 + reflection)

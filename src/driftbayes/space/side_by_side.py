@@ -1,4 +1,4 @@
-"""Evidences of many sets of steps at once: Brownian and Langevin motion, with a mean flow."""
+"""Batched evidences of many sets of steps: Brownian and Langevin motion, with a mean flow."""
 
 __all__ = ["StepSums", "is_fast", "option_of", "solve_side_by_side"]
 
@@ -20,16 +20,16 @@ from driftbayes.space.filtered import FilteredSteps
 from driftbayes.space.moments import StepMoments
 from driftbayes.typing import FloatArray, IntArray
 
-# Lattice of the parameter beside the scale: intervals of a round, depth below the peak that counts,
-# agreement of the sums over all points and over every other one, and rounds.
+# Lattice of the parameter besides the scale: intervals per round, nats below the peak that are
+# included, agreement of the sums over all points and over every other point, and rounds.
 _N_INTERVALS, _DEPTH, _TOLERANCE, _MAX_ROUNDS = 64, 32.0, 1e-5, 24
-# Intervals are doubled where a lattice closes in no further.
+# The number of intervals is doubled when a round shrinks a lattice by less than this factor.
 _MIN_SHRINK, _MAX_INTERVALS = 0.7, 2048
-# An integrand that is not as far below its peak at the ends of a lattice goes on beyond them.
+# A lattice is extended at an end where the integrand is less than this many nats below its peak.
 _MIN_FALL = 24.0
-# Sets at a time.
-_AT_ONCE = 128
-# How far the prior is followed to either side, as probability.
+# Number of sets per batch.
+_BATCH_SIZE = 128
+# Prior probability beyond either end of the first lattice.
 _TAIL = 1e-12
 
 StepSums = StepMoments | FilteredSteps
@@ -37,7 +37,7 @@ Result = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def option_of(model: AbstractModel, kind: type[AbstractModel]) -> AbstractModel | None:
-    """The option of a kind that a model has."""
+    """Return the option of a given type in a model, or None."""
     while not isinstance(model, kind):
         if not hasattr(model, "base"):
             return None
@@ -48,23 +48,25 @@ def option_of(model: AbstractModel, kind: type[AbstractModel]) -> AbstractModel 
 def solve_side_by_side(
     hypothesis: Hypothesis, moments: StepSums, report: Callable[[int], None]
 ) -> Result | None:
-    """Ln Z of each set, and means and standard deviations of what is mapped, (quantity, set).
+    """Compute ln Z of each set, and means and standard deviations of quantities, (quantity, set).
 
-    The scale and the flow are integrated out, the parameter beside them by the trapezoid rule on a
-    lattice that closes in on the posterior. None where the model has more parameters, or options
-    other than a mean flow.
+    Scale and flow are integrated analytically and by quadrature, the remaining parameter by the
+    trapezoid rule on a lattice that adapts to the posterior.
 
     Args:
         hypothesis: Model family and prior.
         moments: Sums over the steps of each set.
-        report: Called with the number of sets that are done.
+        report: Called with the number of sets done.
+
+    Returns:
+        The result; None if the model has more parameters, or options other than a mean flow.
     """
     form = _form(hypothesis)
     if form is None:
         return None
     parts = []
-    for low in range(0, len(moments), _AT_ONCE):
-        sets = np.arange(low, min(low + _AT_ONCE, len(moments)))
+    for low in range(0, len(moments), _BATCH_SIZE):
+        sets = np.arange(low, min(low + _BATCH_SIZE, len(moments)))
         parts.append(_Solver(hypothesis, moments, *form).solve(sets))
         report(int(sets[-1]) + 1)
     log_evidence, mean, sd = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
@@ -72,57 +74,57 @@ def solve_side_by_side(
 
 
 def is_fast(hypothesis: Hypothesis) -> bool:
-    """Whether sets can be solved side by side."""
+    """Return whether sets of this hypothesis can be solved in batches."""
     return _form(hypothesis) is not None
 
 
 def _form(hypothesis: Hypothesis) -> tuple[GammaForm, float] | None:
-    """Prior of the scale and prior variance of the flow, where sets can be solved so."""
+    """Return the prior of the scale and the prior variance of the flow; None if unsupported."""
     model = hypothesis.model
     flow = option_of(model, MeanFlow)
     plain = flow.base if isinstance(flow, MeanFlow) else model
     if plain.kind != "summed" or plain.memory is None or hasattr(plain, "base"):
         return None
-    known = hypothesis.priors.get("flow", Fixed(0.0) if flow is None else None)
+    flow_prior = hypothesis.priors.get("flow", Fixed(0.0) if flow is None else None)
     scale = model.scale_parameter
-    if not isinstance(known, Fixed) or scale not in hypothesis.names:
+    if not isinstance(flow_prior, Fixed) or scale not in hypothesis.names:
         return None
     form = gamma_form(hypothesis.priors[scale])
     if form is None or len(hypothesis.names) > 2:
         return None
-    return form, float(known.value) ** 2 if flow is not None else 0.0
+    return form, float(flow_prior.value) ** 2 if flow is not None else 0.0
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What was found at points, (set, point) or (set, point, ...).
+class _Integrand:
+    """Integrand and moments at points, (set, point) or (set, point, ...).
 
     Args:
         values: Ln of the integrand over the lattice.
         theta: Parameter of the lattice.
         scale: As `integrate_scales` returns it.
-        seen: Whitened products of displacements and durations, by axis.
+        cross_products: Whitened products of displacements and durations, by axis.
     """
 
     values: FloatArray
     theta: FloatArray
     scale: FloatArray
-    seen: FloatArray
+    cross_products: FloatArray
 
-    def __getitem__(self, which: np.ndarray) -> "_Found":
-        return _Found(*(getattr(self, one.name)[which] for one in fields(self)))
+    def __getitem__(self, which: np.ndarray) -> "_Integrand":
+        return _Integrand(*(getattr(self, field.name)[which] for field in fields(self)))
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """What is needed to integrate over the scale at points, (set, point) or (set, point, axis).
+    """Terms of the integral over the scale at points, (set, point) or (set, point, axis).
 
     Args:
-        known: All of the integrand that does not depend on the scale.
+        known: Log of the factor of the integrand that is independent of the scale.
         theta: Parameter of the lattice.
         n: Number of scalar displacements.
         quadratic: Their quadratic form at unit scale.
-        seen: Whitened products of displacements and durations, by axis.
+        cross_products: Whitened products of displacements and durations, by axis.
         weight: Whitened product of durations.
     """
 
@@ -130,15 +132,15 @@ class _Terms:
     theta: FloatArray
     n: FloatArray
     quadratic: FloatArray
-    seen: FloatArray
+    cross_products: FloatArray
     weight: FloatArray
 
     def __getitem__(self, which: np.ndarray) -> "_Terms":
-        return _Terms(*(getattr(self, one.name)[which] for one in fields(self)))
+        return _Terms(*(getattr(self, field.name)[which] for field in fields(self)))
 
 
 def _change(values: FloatArray) -> FloatArray:
-    """By how much ln of a sum over a lattice changes if every other point is left out."""
+    """Return the change of the log of a lattice sum when every other point is left out."""
     with np.errstate(all="ignore"):
         weights = np.exp(values - values.max(axis=1, keepdims=True))
         return np.abs(np.log(weights.sum(axis=1) / (2 * weights[:, ::2].sum(axis=1))))
@@ -161,23 +163,23 @@ class _Solver:
     flow_variance: float
 
     @property
-    def _place(self) -> int:
-        """Place of the scale among the parameters."""
+    def _scale_index(self) -> int:
+        """Index of the scale parameter."""
         return self.hypothesis.names.index(self.hypothesis.model.scale_parameter)
 
     @property
-    def _left(self) -> int | None:
-        """Place of the other parameter, if there is one."""
-        return next((i for i in range(len(self.hypothesis.names)) if i != self._place), None)
+    def _other_index(self) -> int | None:
+        """Index of the other parameter, if there is one."""
+        return next((i for i in range(len(self.hypothesis.names)) if i != self._scale_index), None)
 
     def solve(self, sets: IntArray) -> Result:
-        """Evidences and posteriors of some sets."""
-        if self._left is None:
+        """Compute evidences and posteriors of sets."""
+        if self._other_index is None:
             terms = self._at(sets, np.zeros((1, 1)))
-            return self._described(self._found(terms, np.ones((len(sets), 1), dtype=bool)))
-        chances = np.full((2, len(self.hypothesis.names)), 0.5)
-        chances[:, self._left] = _TAIL, 1 - _TAIL
-        low, high = prior_quantiles(self.hypothesis, chances)[:, self._left]
+            return self._summarise(self._integrand(terms, np.ones((len(sets), 1), dtype=bool)))
+        uniforms = np.full((2, len(self.hypothesis.names)), 0.5)
+        uniforms[:, self._other_index] = _TAIL, 1 - _TAIL
+        low, high = prior_quantiles(self.hypothesis, uniforms)[:, self._other_index]
         begin, end = np.full(len(sets), low), np.full(len(sets), high)
         pending = np.arange(len(sets))
         results: list[tuple[IntArray, Result]] = []
@@ -186,31 +188,33 @@ class _Solver:
             fractions = np.linspace(0.0, 1.0, n_intervals + 1)
             width = (end - begin)[pending]
             z = begin[pending, None] + width[:, None] * fractions
-            # All have the same lattice at first.
+            # All sets share the first lattice.
             terms = self._at(sets[pending], z if number else z[:1])
-            values = self._rough(terms)
+            values = self._approximate(terms)
             peak = values.max(axis=1)
             with np.errstate(all="ignore"):
                 falls = peak[:, None] - values[:, [0, -1]]
             open_ends = falls < _MIN_FALL
-            counts = values > (peak - _DEPTH)[:, None]
+            selected = values > (peak - _DEPTH)[:, None]
             done = ~open_ends.any(axis=1) & (_change(values) < _TOLERANCE)
             done |= ~np.isfinite(peak)
             if done.any():
-                some = np.flatnonzero(done)
-                found = self._found(terms[some], counts[some])
-                found = replace(
-                    found, values=found.values + np.log(width / n_intervals)[some, None]
+                finished = np.flatnonzero(done)
+                integrand = self._integrand(terms[finished], selected[finished])
+                integrand = replace(
+                    integrand, values=integrand.values + np.log(width / n_intervals)[finished, None]
                 )
-                is_good = _change(found.values) < _TOLERANCE
-                is_good |= ~np.isfinite(peak[some])
-                done[some[~is_good]] = False
+                is_good = _change(integrand.values) < _TOLERANCE
+                is_good |= ~np.isfinite(peak[finished])
+                done[finished[~is_good]] = False
                 if is_good.any():
-                    results.append((pending[some[is_good]], self._described(found[is_good])))
-            first = np.argmax(counts, axis=1)
-            last = n_intervals - np.argmax(counts[:, ::-1], axis=1)
+                    results.append(
+                        (pending[finished[is_good]], self._summarise(integrand[is_good]))
+                    )
+            first = np.argmax(selected, axis=1)
+            last = n_intervals - np.argmax(selected[:, ::-1], axis=1)
             step = width / n_intervals
-            # Half a width beyond an open end.
+            # Extend an open end by half the width.
             grow = 0.5 * n_intervals * open_ends
             start = begin[pending] + step * (first - 1 - grow[:, 0])
             stop = begin[pending] + step * (last + 1 + grow[:, 1])
@@ -235,49 +239,53 @@ class _Solver:
         return log_evidence, mean, sd
 
     def _at(self, sets: IntArray, z: FloatArray) -> _Terms:
-        """Evaluate sets at points of the coordinate left; one row of `z` is for all of them."""
-        n_points, left = z.shape[1], self._left
-        every = np.zeros((z.size, len(self.hypothesis.names)))
+        """Evaluate sets at values of the other coordinate; one row of `z` is common to all sets."""
+        n_points, other = z.shape[1], self._other_index
+        z_all = np.zeros((z.size, len(self.hypothesis.names)))
         log_prior = np.zeros(z.size)
-        theta = np.ones_like(every)
-        if left is not None:
-            every[:, left] = z.ravel()
+        theta = np.ones_like(z_all)
+        if other is not None:
+            z_all[:, other] = z.ravel()
             theta, log_priors, log_jacobians = (
-                np.array(part) for part in points_at(self.hypothesis, every)
+                np.array(part) for part in points_at(self.hypothesis, z_all)
             )
-            log_prior = log_priors[:, left] + log_jacobians[:, left]
-        theta[:, self._place] = 1.0
+            log_prior = log_priors[:, other] + log_jacobians[:, other]
+        theta[:, self._scale_index] = 1.0
         moments = self.moments
-        found = moments.whitened(self.hypothesis, theta, sets, len(z))
+        whitened = moments.whitened(self.hypothesis, theta, sets, len(z))
         n = moments.n_steps[sets, None] * moments.n_dim
         shape = (len(sets), n_points)
         known = self.form.log_norm + log_prior.reshape(len(z), -1)
-        known = known - 0.5 * (n * LOG_2PI + moments.n_dim * found.log_det)
-        own = theta[:, 0 if left is None else left].reshape(len(z), -1)
-        whole, own = np.broadcast_to(n, shape), np.broadcast_to(own, shape)
-        return _Terms(known, own, whole, found.quadratic, found.seen, found.weight)
+        known = known - 0.5 * (n * LOG_2PI + moments.n_dim * whitened.log_det)
+        theta_other = theta[:, 0 if other is None else other].reshape(len(z), -1)
+        n_all, theta_other = np.broadcast_to(n, shape), np.broadcast_to(theta_other, shape)
+        return _Terms(
+            known, theta_other, n_all, whitened.quadratic, whitened.cross_products, whitened.weight
+        )
 
-    def _rough(self, terms: _Terms) -> FloatArray:
-        """Ln of the integrand over the lattice, roughly."""
-        every = np.ones(terms.known.shape, dtype=bool)
-        values = terms.known + self._integrated(terms, every, rough=True)[..., 0]
+    def _approximate(self, terms: _Terms) -> FloatArray:
+        """Approximate the log integrand on the lattice."""
+        all_points = np.ones(terms.known.shape, dtype=bool)
+        values = terms.known + self._integrate_scale(terms, all_points, rough=True)[..., 0]
         return np.where(np.isnan(values), -np.inf, values)
 
-    def _found(self, terms: _Terms, counts: np.ndarray) -> _Found:
-        """The integrand, where it counts, with moments."""
-        scale = self._integrated(terms, counts, rough=False)
-        values = np.where(counts, terms.known + scale[..., 0], -np.inf)
-        values = np.where(np.isnan(values), np.inf if self._left is None else -np.inf, values)
+    def _integrand(self, terms: _Terms, selected: np.ndarray) -> _Integrand:
+        """Evaluate integrand and moments at the selected points."""
+        scale = self._integrate_scale(terms, selected, rough=False)
+        values = np.where(selected, terms.known + scale[..., 0], -np.inf)
+        values = np.where(
+            np.isnan(values), np.inf if self._other_index is None else -np.inf, values
+        )
         scale = np.where(np.isfinite(scale), scale, 0.0)
-        return _Found(values, terms.theta, scale, terms.seen)
+        return _Integrand(values, terms.theta, scale, terms.cross_products)
 
-    def _integrated(self, terms: _Terms, counts: np.ndarray, *, rough: bool) -> FloatArray:
-        """Integrals over the scale at points that count; NaN elsewhere."""
+    def _integrate_scale(self, terms: _Terms, selected: np.ndarray, *, rough: bool) -> FloatArray:
+        """Integrate over the scale at the selected points; NaN elsewhere."""
         from driftbayes.kernels.scales import N_MOMENTS, integrate_scales
 
-        squared = np.sum(terms.seen**2, axis=2)
+        squared = np.sum(terms.cross_products**2, axis=2)
         parts = (terms.n, terms.quadratic, squared, terms.weight)
-        flat = [np.ascontiguousarray(part[counts]) for part in parts]
+        flat = [np.ascontiguousarray(part[selected]) for part in parts]
         out = np.empty((len(flat[0]), N_MOMENTS))
         form = self.form
         prior = np.array([self.moments.n_dim, self.flow_variance, form.shape, form.rate])
@@ -286,13 +294,13 @@ class _Solver:
             lambda a, b: integrate_scales(*(part[a:b] for part in flat), prior, rough, out[a:b]),
             list(pairwise(edges.tolist())),
         )
-        whole = np.full((*counts.shape, N_MOMENTS), np.nan)
-        whole[counts] = out
+        whole = np.full((*selected.shape, N_MOMENTS), np.nan)
+        whole[selected] = out
         return whole
 
-    def _described(self, found: _Found) -> Result:
-        """Ln Z, means and standard deviations."""
-        values = found.values
+    def _summarise(self, integrand: _Integrand) -> Result:
+        """Return ln Z, means and standard deviations."""
+        values = integrand.values
         peak = values.max(axis=1)
         with np.errstate(all="ignore"):
             weights = np.exp(values - peak[:, None])
@@ -306,20 +314,20 @@ class _Solver:
             moments.append((mean, np.sum(weights * second, axis=1) - mean**2))
 
         for i in range(len(self.hypothesis.names)):
-            if i == self._place:
-                add(found.scale[..., 1], found.scale[..., 2])
+            if i == self._scale_index:
+                add(integrand.scale[..., 1], integrand.scale[..., 2])
             else:
-                centre = np.sum(weights * found.theta, axis=1)
-                mean, variance = centre, (found.theta - centre[:, None]) ** 2
+                centre = np.sum(weights * integrand.theta, axis=1)
+                mean, variance = centre, (integrand.theta - centre[:, None]) ** 2
                 moments.append((mean, np.sum(weights * variance, axis=1)))
-        if self._left is not None:
-            logs = -np.log(found.theta)
+        if self._other_index is not None:
+            logs = -np.log(integrand.theta)
             centre = np.sum(weights * logs, axis=1)
             moments.append((centre, np.sum(weights * (logs - centre[:, None]) ** 2, axis=1)))
         if self.flow_variance > 0:
-            r, r2, spread = (found.scale[..., i] for i in (5, 6, 7))
+            r, r2, spread = (integrand.scale[..., i] for i in (5, 6, 7))
             for axis in range(self.moments.n_dim):
-                q = found.seen[..., axis]
+                q = integrand.cross_products[..., axis]
                 add(q * r, q**2 * r2 + spread)
         mean, variance = (np.array(part) for part in zip(*moments, strict=True))
         return log_evidence, mean, np.sqrt(np.maximum(variance, 0.0))

@@ -1,4 +1,4 @@
-"""Maps by evidence: a quadtree of cells, averaged exactly over all its prunings."""
+"""Bayesian maps: a quadtree of cells, averaged exactly over all its prunings."""
 
 __all__ = ["ModelTree", "TreeMap", "map_tree"]
 
@@ -34,26 +34,26 @@ Progress = Callable[[str, int, int], None]
 
 # Cells with fewer steps are not divided.
 _MIN_STEPS = 8
-# The default depth is at most this, and leaves on average so many steps in a finest cell.
+# Largest default depth, and mean number of steps per finest cell at the default depth.
 _MAX_DEFAULT_DEPTH, _STEPS_PER_CELL = 6, 10
-# Models that are solved one by one get fewer cells by default.
+# Largest default depth for models that are solved cell by cell.
 _MAX_SLOW_DEPTH = 3
-# More steps than this are too many for a model that judges every trajectory by itself; the second
-# is for irregular times.
+# Largest number of steps for models with parameters per trajectory, at regular and at irregular
+# times.
 _MAX_SCATTERED = (100_000, 20_000)
 _SCATTERED = ("brownian", "langevin")
-# Models that are solved one by one are not solved for each of many particles.
+# Largest number of particles for models that are solved one set at a time.
 _MAX_SLOW_PARTICLES = 30
 
 
 @dataclass(frozen=True, eq=False)
 class ModelTree:
-    """What the data say of one model, alike everywhere or varying in space.
+    """Evidence for one model, with constant and with spatially varying parameters.
 
     Args:
         hypothesis: Model family and prior, the same in all cells.
         leaves: Evidences and posteriors of all cells, depth after depth.
-        prunings: The average over all prunings.
+        prunings: Average over all prunings.
     """
 
     hypothesis: Hypothesis
@@ -62,7 +62,7 @@ class ModelTree:
 
     @property
     def log_evidence_homogeneous(self) -> float:
-        """Ln Z with the same parameters everywhere."""
+        """Ln Z with constant parameters."""
         return float(self.leaves.log_evidence[0])
 
     @property
@@ -95,19 +95,19 @@ class ModelTree:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TreeMap(Described):
-    """A map at one sampling time: evidence for it, and averages over all ways to divide the region.
+    """A map at one sampling time: its evidence, and averages over all partitions of the region.
 
     Args:
         tau: Sampling time.
         box: The region.
-        levels: Cells that hold data.
-        models: Trees of each model.
-        rivals: Ln Z of what place may be mistaken for, by kind and model: parameters of their own
+        levels: Cells with data.
+        models: Tree of each model.
+        rivals: Ln Z of alternatives to spatial variation, by kind and model: separate parameters
             for each particle or each season, and diffusivities that differ between particles.
         n_steps: Steps in each cell, by depth.
         n_particles: Particles in each cell, by depth.
-        fine: Number, steps and particles of all cells of the finest grid that hold data.
-        attributes: Units, where the data come from, and options.
+        fine: Cell number, steps and particles of the finest cells with data.
+        attributes: Units, provenance and options.
     """
 
     tau: float
@@ -121,7 +121,7 @@ class TreeMap(Described):
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, model: str) -> ModelTree:
-        """The tree of one model."""
+        """Return the tree of one model."""
         return self.models[model]
 
     @property
@@ -136,22 +136,22 @@ class TreeMap(Described):
 
     @property
     def particles_per_cell(self) -> float:
-        """Expected number of particles in the cell of a step, of the best model."""
+        """Expected number of particles in the cell of a step, under the best model."""
         leaf = self.models[self.best].prunings.leaf
         parts = zip(leaf, self.n_steps, self.n_particles, strict=True)
         return float(sum(p @ (n * m) for p, n, m in parts) / self.n_steps[0][0])
 
     @property
     def best(self) -> str:
-        """The model with the largest evidence over all prunings."""
+        """Name of the model with the largest evidence over all prunings."""
         return max(self.models, key=lambda name: self.models[name].log_evidence)
 
     @property
     def log_bayes_factor_inhomogeneous(self) -> float:
         """Ln K of varying against constant parameters, averaged over the models."""
         varying = [tree.log_evidence_inhomogeneous for tree in self.models.values()]
-        alike = [tree.log_evidence_homogeneous for tree in self.models.values()]
-        return float(np.logaddexp.reduce(varying) - np.logaddexp.reduce(alike))
+        constant = [tree.log_evidence_homogeneous for tree in self.models.values()]
+        return float(np.logaddexp.reduce(varying) - np.logaddexp.reduce(constant))
 
     @property
     def probability_homogeneous(self) -> float:
@@ -162,10 +162,10 @@ class TreeMap(Described):
         return float(np.exp(-np.logaddexp(0.0, odds)))
 
     def cell_of(self, depth: int) -> tuple[tuple[IntArray, ...], int]:
-        """Place among the cells of each depth of every cell of a grid; -1 where there is none.
+        """Return the index, at each level, of the cell around every grid point; -1 if none.
 
         Args:
-            depth: Depth of the grid, row after row.
+            depth: Depth of the grid, in row-major order.
         """
         row, column = (part.ravel() for part in np.indices((2**depth, 2**depth)))
         codes = interleave(column, row, depth)
@@ -176,19 +176,21 @@ class TreeMap(Described):
         return places, 2**depth
 
     def visits(self, codes: IntArray) -> tuple[IntArray, IntArray]:
-        """Steps and particles in cells of the finest grid, by their numbers."""
-        known, *counts = self.fine
-        place = np.searchsorted(known, codes).clip(0, len(known) - 1)
-        steps, particles = (np.where(known[place] == codes, own[place], 0) for own in counts)
+        """Count steps and particles in cells of the finest grid, by cell number."""
+        occupied, *counts = self.fine
+        index = np.searchsorted(occupied, codes).clip(0, len(occupied) - 1)
+        steps, particles = (
+            np.where(occupied[index] == codes, values[index], 0) for values in counts
+        )
         return steps, particles
 
     def averaged(self, model: str, depth: int | None = None) -> dict[str, tuple[FloatArray, ...]]:
-        """Mean, error and variation within cells of each quantity, averaged over all prunings.
+        """Average mean, error and within-cell variation of each quantity over all prunings.
 
-        The error is the posterior standard deviation, which includes the spread between prunings.
-        Variation within a cell, as a standard deviation, is what the quarters of the cell differ by
-        beyond their errors: the tree takes it as nothing. Where a cell of a pruning has no data,
-        it has the prior; places that have more likely no data than some are left empty.
+        The error is the posterior standard deviation, including the variance between prunings. The
+        variation within a cell is the standard deviation between its quarters beyond their errors,
+        which the tree neglects. A cell of a pruning without data has the prior. Grid points whose
+        cell more probably has no data are NaN.
 
         Args:
             model: Name of a model.
@@ -196,23 +198,23 @@ class TreeMap(Described):
         """
         depth = self.levels.depth if depth is None else depth
         tree, leaves = self.models[model], self.models[model].leaves
-        places, size = self.cell_of(depth)
+        indices, size = self.cell_of(depth)
         first = np.concatenate([[0], np.cumsum([len(level) for level in self.levels.codes])])
         n_cells = size * size
-        left = np.ones(n_cells)
+        remaining = np.ones(n_cells)
         total, square, within = np.zeros((3, len(leaves.quantities), n_cells))
         variation = self._variation(leaves)
-        for d, place in enumerate(places):
-            there = place >= 0
-            chance = np.where(there, tree.prunings.leaf[d][place], 0.0)
-            number = first[d] + place
-            mean = np.where(there, leaves.mean[:, number], 0.0)
-            second = np.where(there, leaves.sd[:, number] ** 2 + mean**2, 0.0)
-            total += chance * mean
-            square += chance * second
-            within += chance * np.where(there, variation[:, number], 0.0)
-            left -= chance
-        empty = np.clip(left, 0.0, 1.0)
+        for d, index in enumerate(indices):
+            has_data = index >= 0
+            probability = np.where(has_data, tree.prunings.leaf[d][index], 0.0)
+            node = first[d] + index
+            mean = np.where(has_data, leaves.mean[:, node], 0.0)
+            second = np.where(has_data, leaves.sd[:, node] ** 2 + mean**2, 0.0)
+            total += probability * mean
+            square += probability * second
+            within += probability * np.where(has_data, variation[:, node], 0.0)
+            remaining -= probability
+        empty = np.clip(remaining, 0.0, 1.0)
         prior_mean, prior_sd = leaves.prior.T
         total += empty * prior_mean[:, None]
         square += empty * (prior_sd**2 + prior_mean**2)[:, None]
@@ -231,30 +233,30 @@ class TreeMap(Described):
         return out
 
     def _variation(self, leaves: Leaves) -> FloatArray:
-        """Variance within each cell, (quantity, cell), from the differences of its quarters.
+        """Estimate the variance within each cell, (quantity, cell), from its quarters.
 
-        Of a constant gradient, quarters show three fourths of the variance.
+        Under a constant gradient, the means of the quarters have 3/4 of the variance.
         """
         out = np.zeros_like(leaves.mean)
         first = np.concatenate([[0], np.cumsum([len(level) for level in self.levels.codes])])
         for d in range(self.levels.depth):
-            own = slice(first[d], first[d + 1])
-            below = slice(first[d + 1], first[d + 2])
+            nodes = slice(first[d], first[d + 1])
+            children = slice(first[d + 1], first[d + 2])
             parent, steps = self.levels.parents[d + 1], self.n_steps[d + 1].astype(np.float64)
             n = first[d + 1] - first[d]
             whole = np.bincount(parent, steps, minlength=n)
             weight = steps / whole[parent]
             for i in range(len(out)):
-                mean, sd = leaves.mean[i, below], leaves.sd[i, below]
-                middle = np.bincount(parent, weight * mean, minlength=n)
-                spread = weight * (mean - middle[parent]) ** 2
+                mean, sd = leaves.mean[i, children], leaves.sd[i, children]
+                mean_of_children = np.bincount(parent, weight * mean, minlength=n)
+                spread = weight * (mean - mean_of_children[parent]) ** 2
                 noise = weight * (1 - weight) * sd**2
-                found = np.bincount(parent, spread - noise, minlength=n)
-                out[i, own] = np.maximum(found, 0.0) * 4 / 3
+                variance = np.bincount(parent, spread - noise, minlength=n)
+                out[i, nodes] = np.maximum(variance, 0.0) * 4 / 3
         return out
 
     def to_json(self) -> dict[str, Any]:
-        """The evidences as plain numbers and text."""
+        """Return the evidences as plain numbers and text."""
         models = {}
         for name, tree in self.models.items():
             models[name] = {
@@ -277,13 +279,13 @@ class TreeMap(Described):
             "n_steps": int(self.n_steps[0][0]),
             "n_particles": int(self.n_particles[0][0]),
             "models": models,
-            "rivals": {kind: dict(found) for kind, found in self.rivals.items()},
+            "rivals": {kind: dict(by_model) for kind, by_model in self.rivals.items()},
             "dependence": self.attributes["dependence"],
             "data_fingerprint": self.attributes["data_fingerprint"],
         }
 
     def to_dataset(self) -> "xr.Dataset":
-        """The averaged map as an xarray Dataset by the CF conventions."""
+        """Return the averaged map as an xarray Dataset that follows the CF conventions."""
         return to_dataset(self)
 
 
@@ -299,25 +301,25 @@ def map_tree(
     scatter: bool = True,
     progress: Progress | None = None,
 ) -> TreeMap:
-    """Compare constant parameters with parameters that vary in space, and map these.
+    """Compare constant with spatially varying parameters, and map the latter.
 
-    The region is a square, divided into four again and again. Parameters are constant in each cell
-    of a division, and all divisions are averaged, each with its evidence. A step belongs to the
-    cell in which it begins; it is judged given the steps before it in its run.
+    The region is a square, divided recursively into quarters. Parameters are constant in each cell
+    of a partition, and all partitions are averaged, weighted by their evidence. A step belongs to
+    the cell in which it begins; its likelihood is conditional on the earlier steps of its run.
 
     Args:
-        trajectories: Where the particles were, in two dimensions.
+        trajectories: Trajectories in two dimensions.
         hypotheses: Model families with their priors, the same in all cells.
         tau: Sampling time; None takes every position at its own interval, for irregular times.
-        depth: How often the region is divided at most. By default cells are no smaller than the
-            root mean square of a step, and as many as the data can fill.
+        depth: Largest number of divisions of the region. By default cells are no smaller than the
+            root mean square step, and hold about ten steps each.
         split: Prior probability that a cell is divided.
-        n_tau: Steps of a run; None takes stretches of trajectories whole.
-        scatter: Whether to compare diffusivities that differ between particles (`+scatter`) too.
-        progress: Called with a stage, how many are done, and of how many.
+        n_tau: Number of steps per run; None uses whole stretches of trajectories.
+        scatter: Whether to also compare diffusivities that differ between particles (`+scatter`).
+        progress: Called with the stage, the number done, and the total.
 
     Raises:
-        DriftbayesError: No map can be made of the data, or a model cannot be mapped.
+        DriftbayesError: The data do not allow a map, or a model cannot be mapped.
     """
     check_names(hypotheses)
     if trajectories.n_dim != 2:
@@ -357,8 +359,8 @@ def map_tree(
         for name, group in groups.items():
             if slow and int(group.labels.max()) >= _MAX_SLOW_PARTICLES:
                 continue
-            parts = solve_leaves(hypothesis, group.sums(hypothesis))
-            rivals.setdefault(name, {})[hypothesis.name] = float(parts.log_evidence.sum())
+            solution = solve_leaves(hypothesis, group.sums(hypothesis))
+            rivals.setdefault(name, {})[hypothesis.name] = float(solution.log_evidence.sum())
     scatter = scatter and data.n_particles > 1
     too_many = len(data.dx) > _MAX_SCATTERED[0 if data.is_regular else 1]
     if scatter and not too_many:
@@ -382,40 +384,40 @@ def map_tree(
         "longest": None if data.is_regular else _longest(data),
     }
     counted = [
-        _counts(codes >> (2 * (deepest - depth)), own, particle)
-        for depth, own in enumerate(levels.codes)
+        _counts(codes >> (2 * (deepest - depth)), cells_at_depth, particle)
+        for depth, cells_at_depth in enumerate(levels.codes)
     ]
     steps, visitors = zip(*counted, strict=True)
     grid = np.unique(codes >> (2 * (deepest - levels.depth)))
     visited = _counts(codes >> (2 * (deepest - levels.depth)), grid, particle)
-    found = (data.tau, box, levels, models, rivals, steps, visitors)
-    return TreeMap(*found, fine=(grid, *visited), attributes=attributes)
+    fields = (data.tau, box, levels, models, rivals, steps, visitors)
+    return TreeMap(*fields, fine=(grid, *visited), attributes=attributes)
 
 
 def _places(
     trajectories: Trajectories, data: Displacements, tau: float | None, n_tau: int | None
 ) -> tuple[FloatArray, bool]:
-    """Where steps begin: longitudes and latitudes, or positions on a plane."""
+    """Return the start positions of steps: longitudes and latitudes, or positions on a plane."""
     lonlat, ground = trajectories.lonlat, data.ground
-    # Positions of a file that has both x, y and degrees are on a plane of its own choice.
+    # In a file with both x, y and degrees, positions are on the plane of the file.
     if lonlat is None or ground is None or ground.frame != "local":
         return data.origin, False
     return lonlat[_rows(trajectories, tau, n_tau)], True
 
 
 def _rows(trajectories: Trajectories, tau: float | None, n_tau: int | None) -> IntArray:
-    """Row of the trajectories at which each step begins."""
+    """Return the row of the trajectories at which each step begins."""
     runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows="all")
     return runs.rows[np.repeat(runs.firsts, runs.n_steps) + predecessors(runs.n_steps)]
 
 
-def _depth(data: Displacements, box: Box, wanted: int | None, *, slow: bool) -> int:
-    """Greatest depth: as asked for, or as the data allow."""
-    if wanted is not None:
-        if not (isinstance(wanted, int | np.integer) and 1 <= wanted <= MAX_DEPTH):
-            msg = f"depth must be a whole number from 1 to {MAX_DEPTH}, got {wanted}"
+def _depth(data: Displacements, box: Box, requested: int | None, *, slow: bool) -> int:
+    """Return the largest depth: as requested, or as the data allow."""
+    if requested is not None:
+        if not (isinstance(requested, int | np.integer) and 1 <= requested <= MAX_DEPTH):
+            msg = f"depth must be a whole number from 1 to {MAX_DEPTH}, got {requested}"
             raise DriftbayesError(msg)
-        return int(wanted)
+        return int(requested)
     side = _side(data, box)
     step = float(np.sqrt(np.mean(data.dx**2)))
     by_step = int(np.floor(np.log2(side / step)))
@@ -423,22 +425,22 @@ def _depth(data: Displacements, box: Box, wanted: int | None, *, slow: bool) -> 
         size, unit = readable(side, data.length_unit, 3), data.length_unit
         msg = (
             f"steps of {readable(step, unit, 3)} are as long as the region of {size} is wide, so "
-            "that no cell can be told from another; use a smaller tau, or give --depth"
+            "cells cannot be distinguished; use a smaller tau, or give --depth"
         )
         raise DriftbayesError(msg)
     by_number = int(np.ceil(np.log2(len(data.dx) / _STEPS_PER_CELL) / 2))
-    most = _MAX_SLOW_DEPTH if slow else _MAX_DEFAULT_DEPTH
-    return int(np.clip(min(by_step, by_number), 1, most))
+    max_depth = _MAX_SLOW_DEPTH if slow else _MAX_DEFAULT_DEPTH
+    return int(np.clip(min(by_step, by_number), 1, max_depth))
 
 
 def _longest(data: Displacements) -> tuple[float, float, float]:
-    """Shortest and longest duration of a step, and the length of the longest step."""
+    """Return the shortest and longest duration of a step, and the length of the longest step."""
     size = np.linalg.norm(data.dx, axis=1)
     return float(data.interval.min()), float(data.interval.max()), float(size.max())
 
 
 def _side(data: Displacements, box: Box) -> float:
-    """Side of the region as a length."""
+    """Return the side of the region as a length."""
     if not box.is_lonlat or data.ground is None:
         return box.size[1]
     return float(np.radians(box.size[1]) * data.ground.earth_radius)
@@ -447,15 +449,15 @@ def _side(data: Displacements, box: Box) -> float:
 def _rival_groups(
     trajectories: Trajectories, data: Displacements, tau: float | None, n_tau: int | None
 ) -> dict[str, IntArray]:
-    """Other ways to divide the steps: by particle, and by season where times are dates."""
+    """Group steps in other ways: by particle, and by season where times are dates."""
     groups = {}
     particle = np.repeat(data.trajectory, data.row_sizes)
     if data.n_particles > 1:
         groups["particles"] = np.unique(particle, return_inverse=True)[1].ravel()
     if trajectories.provenance.get("time_origin") and trajectories.time_unit == "s":
         season = season_numbers(trajectories)[_rows(trajectories, tau, n_tau)]
-        found, numbers = np.unique(season, return_inverse=True)
-        if len(found) > 1:
+        distinct, numbers = np.unique(season, return_inverse=True)
+        if len(distinct) > 1:
             groups["seasons"] = numbers.ravel()
     return groups
 
@@ -463,31 +465,31 @@ def _rival_groups(
 def _scattered(
     hypotheses: Sequence[Hypothesis], trajectories: Trajectories
 ) -> tuple[Hypothesis, ...]:
-    """The models without other options, with diffusivities that differ between particles."""
-    found = {}
+    """Return the core models with diffusivities that differ between particles."""
+    by_core = {}
     for hypothesis in hypotheses:
         core = hypothesis.name.partition("+")[0]
-        if core in _SCATTERED and core not in found:
+        if core in _SCATTERED and core not in by_core:
             name = f"{core}+scatter"
             model = model_named(name, MODELS, trajectories.n_dim)
-            known = {p: hypothesis.priors[p] for p in model.parameters if p in hypothesis.priors}
-            found[core] = make_hypotheses([name], trajectories, priors=known).hypotheses[0]
-    return tuple(found.values())
+            priors = {p: hypothesis.priors[p] for p in model.parameters if p in hypothesis.priors}
+            by_core[core] = make_hypotheses([name], trajectories, priors=priors).hypotheses[0]
+    return tuple(by_core.values())
 
 
 def _counts(codes: IntArray, cells: IntArray, particle: IntArray) -> tuple[IntArray, IntArray]:
-    """Steps and particles in some cells.
+    """Count steps and particles in cells.
 
     Args:
         codes: Cell of each step.
-        cells: Cells to count in, increasing.
+        cells: Cells to count, increasing.
         particle: Particle of each step.
     """
-    place = np.searchsorted(cells, codes).clip(0, len(cells) - 1)
-    there = cells[place] == codes
-    place, particle = place[there], particle[there]
-    steps = np.bincount(place, minlength=len(cells))
-    pairs = np.unique(place * (int(particle.max()) + 1) + particle)
+    index = np.searchsorted(cells, codes).clip(0, len(cells) - 1)
+    is_inside = cells[index] == codes
+    index, particle = index[is_inside], particle[is_inside]
+    steps = np.bincount(index, minlength=len(cells))
+    pairs = np.unique(index * (int(particle.max()) + 1) + particle)
     visitors = np.bincount(pairs // (int(particle.max()) + 1), minlength=len(cells))
     return steps, visitors
 

@@ -16,16 +16,16 @@ from driftbayes.data.units import length_factor, readable, time_factor
 from driftbayes.errors import DriftbayesError, shown
 from driftbayes.typing import FloatArray, IntArray
 
-# An ensemble that begins farther away than so many times the way of the drifters is another one.
+# Largest start offset of an ensemble, in mean distances travelled by the drifters.
 _MAX_OFFSET = 3.0
-# Members of a drifter are nearer to it than this fraction of the distance to any other.
+# A member belongs to a drifter if its distance is below this fraction of that to any other drifter.
 _NEARER = 0.5
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Cases:
-    """Forecasts at single lead times, each with its members and what was observed.
+    """Forecasts at single lead times, each with its members and the observation.
 
     Args:
         name: Name of the ensemble.
@@ -33,12 +33,12 @@ class Cases:
         row: Row of the observed position.
         forecast: Number of the forecast: one drifter from one start.
         lead: Time since the start of the forecast.
-        start: Time of that start.
-        members: Members less the observed position, (case, member, axis).
-        paths: Members less the observed position at the start, likewise.
-        observed: Observed position less that at the start, (case, axis).
+        start: Start time of the forecast.
+        members: Members relative to the observed position, (case, member, axis).
+        paths: Members relative to the observed start position, (case, member, axis).
+        observed: Observed position relative to the start position, (case, axis).
         travelled: Length of the observed path since the start.
-        notes: What was left out.
+        notes: Notes on excluded data.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Cases:
     notes: tuple[str, ...] = ()
 
     def take(self, which: np.ndarray) -> "Cases":
-        """Some of the cases."""
+        """Return selected cases."""
         names = (
             *("drifter", "row", "forecast", "lead", "start"),
             *("members", "paths", "observed", "travelled"),
@@ -67,7 +67,7 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
 
     Trajectories named "drifter/member" belong to the observed trajectory of that name
     ("drifter@start/member" if there are several forecasts of a drifter). Others belong to the
-    drifter that is where they begin.
+    drifter at their start position.
 
     Args:
         ensemble: Trajectories of all members.
@@ -75,7 +75,7 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
         name: Name of the ensemble, for messages.
     """
     ensemble, observed = _with_own_places(ensemble), _with_own_places(observed)
-    ensemble = _like(ensemble, observed, name)
+    ensemble = _to_coordinates_of(ensemble, observed, name)
     if not ensemble.observed.all():
         n_missing = int((~ensemble.observed).sum())
         msg = (
@@ -83,8 +83,8 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
             "with all its members, so leave out those times"
         )
         raise DriftbayesError(msg)
-    forecast, drifter, notes = _assigned(ensemble, observed, name)
-    slack = _slack(observed, ensemble)
+    forecast, drifter, notes = _assign(ensemble, observed, name)
+    slack = _time_tolerance(observed, ensemble)
     of_row = forecast[ensemble.trajectory_index]
     order = np.lexsort((ensemble.times, of_row))
     order = order[of_row[order] >= 0]
@@ -94,50 +94,55 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
     rows = order.reshape(-1, _number_of_members(np.diff(np.r_[begin, len(order)]), name))
     first = np.r_[True, np.diff(key) != 0]
     lead = time - time[np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))]
-    found = rows_at(observed, drifter[key], time, slack)
-    known = np.flatnonzero(found >= 0)
-    if not len(known):
+    observed_rows = rows_at(observed, drifter[key], time, slack)
+    matched = np.flatnonzero(observed_rows >= 0)
+    if not len(matched):
         msg = (
             f"{name}: no position was observed at the times of the ensemble; write members at "
             "the times of the fixes, or check the time units of both files"
         )
         raise DriftbayesError(msg)
-    if len(known) < len(found):
-        n = len(found) - len(known)
-        notes = (*notes, f"{n:,} of {len(found):,} times of forecasts have no observed position")
-    made = _laid_out(ensemble, observed, rows[known], found[known], key[known])
+    if len(matched) < len(observed_rows):
+        n = len(observed_rows) - len(matched)
+        notes = (
+            *notes,
+            f"{n:,} of {len(observed_rows):,} times of forecasts have no observed position",
+        )
+    made = _relative_positions(
+        ensemble, observed, rows[matched], observed_rows[matched], key[matched]
+    )
     cases = Cases(
         name=name,
-        drifter=drifter[key[known]],
-        row=found[known],
-        forecast=key[known],
-        lead=lead[known],
-        start=(time - lead)[known],
+        drifter=drifter[key[matched]],
+        row=observed_rows[matched],
+        forecast=key[matched],
+        lead=lead[matched],
+        start=(time - lead)[matched],
         notes=notes,
         **made,
     )
     _check_start(cases, observed.length_unit)
-    # Members that all begin at one place have no spread to be judged there, but for rounding.
+    # Members that share their start position have no spread there, except rounding.
     spread = np.ptp(cases.members, axis=1).max(axis=1)
     return cases.take(spread > _ROUNDING * spread.max())
 
 
 def _with_own_places(tracks: Trajectories) -> Trajectories:
-    """Without longitudes and latitudes from which the positions were not made."""
+    """Drop longitudes and latitudes that the positions were not computed from."""
     made = tracks.lonlat is None or ground_of(tracks) is not None
     return tracks if made else replace(tracks, lonlat=None)
 
 
-def _like(ensemble: Trajectories, observed: Trajectories, name: str) -> Trajectories:
-    """The ensemble in the units and coordinates of the observations, if they can be."""
+def _to_coordinates_of(ensemble: Trajectories, observed: Trajectories, name: str) -> Trajectories:
+    """Convert the ensemble to the units and coordinates of the observations."""
     if ensemble.n_dim != observed.n_dim:
         msg = f"{name}: members have {ensemble.n_dim} axes, observations {observed.n_dim}"
         raise DriftbayesError(msg)
     if (ensemble.lonlat is None) != (observed.lonlat is None):
-        which = "observations" if ensemble.lonlat is None else "members"
+        with_degrees = "observations" if ensemble.lonlat is None else "members"
         msg = (
-            f"{name}: {which} alone are in longitude and latitude; give both files in the same "
-            "coordinates"
+            f"{name}: {with_degrees} alone are in longitude and latitude; give both files in the "
+            "same coordinates"
         )
         raise DriftbayesError(msg)
     factors = {}
@@ -145,32 +150,32 @@ def _like(ensemble: Trajectories, observed: Trajectories, name: str) -> Trajecto
         ("length", length_factor, ensemble.length_unit, observed.length_unit),
         ("time", time_factor, ensemble.time_unit, observed.time_unit),
     )
-    for what, factor, own, other in pairs:
-        if own and other and own != other:
-            factors[what] = factor(own, other)
+    for quantity, factor, unit, other in pairs:
+        if unit and other and unit != other:
+            factors[quantity] = factor(unit, other)
     made = ensemble.in_units(**factors) if factors else ensemble
-    later = _later(ensemble, observed)
+    later = _origin_offset(ensemble, observed)
     return replace(made, times=made.times + later) if later else made
 
 
-def _later(ensemble: Trajectories, observed: Trajectories) -> float:
-    """How much later than the observations the ensemble begins to count, if both have dates."""
+def _origin_offset(ensemble: Trajectories, observed: Trajectories) -> float:
+    """Return the difference of the time origins, if both have dates."""
     origins = [tracks.provenance.get("time_origin") for tracks in (ensemble, observed)]
     if None in origins or origins[0] == origins[1]:
         return 0.0
     dates = [datetime.fromisoformat(str(origin)) for origin in origins]
-    # One without a zone is UTC.
+    # A date without a zone is UTC.
     first, second = (date.replace(tzinfo=date.tzinfo or UTC) for date in dates)
     return (first - second).total_seconds() * time_factor("s", observed.time_unit)[0]
 
 
-def _slack(*data: Trajectories) -> float:
-    """How far times may differ and still be the same."""
+def _time_tolerance(*data: Trajectories) -> float:
+    """Return the largest difference of times that are treated as equal."""
     return GRID_TOLERANCE * min(float(np.median(tracks.intervals)) for tracks in data)
 
 
 def _number_of_members(counts: IntArray, name: str) -> int:
-    """The number of members of all forecasts at all times; an error if it is not one number."""
+    """Return the common number of members; raise an error if forecasts differ."""
     n = int(np.median(counts))
     if (counts != n).any():
         n_other = int((counts != n).sum())
@@ -178,7 +183,7 @@ def _number_of_members(counts: IntArray, name: str) -> int:
         msg = (
             f"{name}: {n_other:,} of {len(counts):,} forecasts and times have another number of "
             f"members, for example {other} in place of {n}; members that end early or are missing "
-            "change what the ensemble says, so leave out those times"
+            "bias the scores, so leave out those times"
         )
         raise DriftbayesError(msg)
     if n < 3:
@@ -187,23 +192,23 @@ def _number_of_members(counts: IntArray, name: str) -> int:
     return n
 
 
-def _assigned(
+def _assign(
     ensemble: Trajectories, observed: Trajectories, name: str
 ) -> tuple[IntArray, IntArray, tuple[str, ...]]:
-    """Forecast of each trajectory (-1: none), drifter of each forecast, what was left out."""
-    ids = [str(one) for one in ensemble.ids]
-    known = {str(one): i for i, one in enumerate(observed.ids)}
-    keys = [one.rpartition("/")[0] for one in ids]
+    """Return the forecast of each trajectory (-1: none), the drifter of each, and notes."""
+    ids = [str(text) for text in ensemble.ids]
+    number_of = {str(text): i for i, text in enumerate(observed.ids)}
+    keys = [text.rpartition("/")[0] for text in ids]
     if not all(keys):
         return _by_place(ensemble, observed, name)
     names = sorted(set(keys))
-    drifters = [known.get(key, known.get(key.rpartition("@")[0], -1)) for key in names]
+    drifters = [number_of.get(key, number_of.get(key.rpartition("@")[0], -1)) for key in names]
     numbers = {key: i for i, key in enumerate(names)}
     forecast = np.array([numbers[key] for key in keys])
     drifter = np.array(drifters)
     if (drifter < 0).all():
-        few = ", ".join(shown(key) for key in names[:3])
-        msg = f"{name}: none of its drifters was observed; it has {few}"
+        examples = ", ".join(shown(key) for key in names[:3])
+        msg = f"{name}: none of its drifters was observed; it has {examples}"
         raise DriftbayesError(msg)
     notes: tuple[str, ...] = ()
     if (drifter < 0).any():
@@ -216,25 +221,27 @@ def _assigned(
 def _by_place(
     ensemble: Trajectories, observed: Trajectories, name: str
 ) -> tuple[IntArray, IntArray, tuple[str, ...]]:
-    """Members belong to the drifter that is where, and when, they begin."""
+    """Assign members to the drifter at their start position and time."""
     times = ensemble.times[ensemble.starts[:-1]]
-    slack = _slack(observed, ensemble)
+    slack = _time_tolerance(observed, ensemble)
     begins = _points(ensemble)[ensemble.starts[:-1]]
     points = _points(observed)
     owner = np.full(len(times), -1)
     for time in np.unique(times):
-        here = np.flatnonzero(times == time)
-        every = np.arange(observed.n_trajectories)
-        rows = rows_at(observed, every, np.full(len(every), time), slack)
-        seen = np.flatnonzero(rows >= 0)
-        if not len(seen):
+        starting = np.flatnonzero(times == time)
+        drifters = np.arange(observed.n_trajectories)
+        rows = rows_at(observed, drifters, np.full(len(drifters), time), slack)
+        observed_now = np.flatnonzero(rows >= 0)
+        if not len(observed_now):
             continue
-        tree = cKDTree(points[rows[seen]])
-        distance, nearest = tree.query(begins[here], k=min(2, len(seen)))
-        distance, nearest = distance.reshape(len(here), -1), nearest.reshape(len(here), -1)
-        alone = distance.shape[1] < 2
-        clear = np.ones(len(here), bool) if alone else distance[:, 0] < _NEARER * distance[:, 1]
-        owner[here[clear]] = seen[nearest[clear, 0]]
+        tree = cKDTree(points[rows[observed_now]])
+        distance, nearest = tree.query(begins[starting], k=min(2, len(observed_now)))
+        distance, nearest = distance.reshape(len(starting), -1), nearest.reshape(len(starting), -1)
+        is_single = distance.shape[1] < 2
+        clear = (
+            np.ones(len(starting), bool) if is_single else distance[:, 0] < _NEARER * distance[:, 1]
+        )
+        owner[starting[clear]] = observed_now[nearest[clear, 0]]
     if (owner < 0).any():
         n = int((owner < 0).sum())
         msg = (
@@ -243,56 +250,64 @@ def _by_place(
             "id, member, time and positions"
         )
         raise DriftbayesError(msg)
-    both = np.column_stack([owner, np.unique(times, return_inverse=True)[1]])
-    forecasts, forecast = np.unique(both, axis=0, return_inverse=True)
+    pairs = np.column_stack([owner, np.unique(times, return_inverse=True)[1]])
+    forecasts, forecast = np.unique(pairs, axis=0, return_inverse=True)
     return forecast.ravel(), forecasts[:, 0], ()
 
 
 def _points(tracks: Trajectories) -> FloatArray:
-    """Positions, those on the sphere as points in space."""
+    """Return positions; those on the sphere as points in space."""
     if tracks.lonlat is None:
         return tracks.positions
     lon, lat = np.radians(tracks.lonlat.T)
     return points_in_space(lon, lat, None)[1].T
 
 
-def _laid_out(
-    ensemble: Trajectories, observed: Trajectories, rows: IntArray, found: IntArray, key: IntArray
+def _relative_positions(
+    ensemble: Trajectories,
+    observed: Trajectories,
+    rows: IntArray,
+    observed_rows: IntArray,
+    key: IntArray,
 ) -> dict[str, FloatArray]:
-    """Members and observations about the observed position, and about that at the start."""
+    """Return members and observations relative to the observed position and to its start."""
     first = np.r_[True, np.diff(key) != 0]
-    start = found[np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))]
+    start = observed_rows[np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))]
     way = np.zeros(len(observed.times))
     inside = np.diff(observed.trajectory_index) == 0
     way[1:] = np.where(inside, _distance(observed), 0.0)
     way = np.nancumsum(way)
     return {
-        "members": _apart(observed, found[:, None], ensemble, rows),
-        "paths": _apart(observed, start[:, None], ensemble, rows),
-        "observed": _apart(observed, start, observed, found),
-        "travelled": way[found] - way[start],
+        "members": _vectors_between(observed, observed_rows[:, None], ensemble, rows),
+        "paths": _vectors_between(observed, start[:, None], ensemble, rows),
+        "observed": _vectors_between(observed, start, observed, observed_rows),
+        "travelled": way[observed_rows] - way[start],
     }
 
 
 def _distance(tracks: Trajectories) -> FloatArray:
     rows = np.arange(len(tracks.times))
-    return np.asarray(np.linalg.norm(_apart(tracks, rows[:-1], tracks, rows[1:]), axis=-1))
+    return np.asarray(
+        np.linalg.norm(_vectors_between(tracks, rows[:-1], tracks, rows[1:]), axis=-1)
+    )
 
 
-def _apart(centre: Trajectories, at: IntArray, tracks: Trajectories, rows: IntArray) -> FloatArray:
-    """Vectors from some rows to others; on the sphere by arc and bearing at the first."""
+def _vectors_between(
+    centre: Trajectories, at: IntArray, tracks: Trajectories, rows: IntArray
+) -> FloatArray:
+    """Return vectors between rows; on the sphere from arc length and bearing at the first."""
     at, rows = np.broadcast_arrays(at, rows)
     if centre.lonlat is None or tracks.lonlat is None:
         return np.asarray(tracks.positions[rows] - centre.positions[at])
-    here, there = np.radians(centre.lonlat[at.ravel()]), np.radians(tracks.lonlat[rows.ravel()])
-    arc, bearing, _ = between(here, there, None)
+    origin, target = np.radians(centre.lonlat[at.ravel()]), np.radians(tracks.lonlat[rows.ravel()])
+    arc, bearing, _ = between(origin, target, None)
     arc = arc * length_factor("m", centre.length_unit)[0]
     out = np.stack([arc * np.sin(bearing), arc * np.cos(bearing)], axis=-1)
     return np.asarray(out.reshape(*at.shape, 2))
 
 
 def _check_start(cases: Cases, unit: str) -> None:
-    """Refuse an ensemble that begins elsewhere: its units or coordinates are others."""
+    """Raise an error if forecasts begin far from the drifters: units or coordinates differ."""
     first = np.r_[True, np.diff(cases.forecast) != 0]
     offset = float(np.median(np.linalg.norm(cases.members[first].mean(axis=1), axis=1)))
     ways = np.linalg.norm(cases.observed, axis=1)

@@ -11,9 +11,9 @@ from driftbayes.representation import (
     Panel,
     Table,
     describe,
+    estimate_cell,
     number,
     summarise,
-    with_error,
     with_unit,
 )
 from driftbayes.verification.scores import N_BINS, EnsembleScores
@@ -28,46 +28,46 @@ def _(result: EnsembleScores) -> str:
 
 @describe.register
 def describe_scores(result: EnsembleScores) -> Card:
-    """Describe which ensemble predicts best, and whether its spread is right."""
+    """Describe which ensemble predicts best, and whether its spread is calibrated."""
     per_time, time = readable_unit(result.leads, result.time_unit)
     first, last = (number(result.leads[i] * per_time, 4) for i in (0, -1))
-    what = {"drifters": "drifters", "starts": "times of start"}[result.errors]
+    units = {"drifters": "drifters", "starts": "times of start"}[result.errors]
     facts = (
         ("drifters", f"{result.n_drifters:,}; {result.n_forecasts:,} forecasts"),
         ("lead times", f"{len(result.leads)}, from {first} to {last} {time}".rstrip()),
-        ("errors", f"bootstrap over {result.n_units:,} {what}"),
+        ("errors", f"bootstrap over {result.n_units:,} {units}"),
     )
-    few = (
+    warnings = (
         ()
         if result.n_units > 5
-        else (f"{result.n_units} {what}: standard errors by bootstrap are too small",)
+        else (f"{result.n_units} {units}: standard errors by bootstrap are too small",)
     )
     tables = (_overall(result), _by_lead(result))
-    return Card("EnsembleScores", result.verdict, facts, (), tables, (*result.notes, *few))
+    return Card("EnsembleScores", result.verdict, facts, (), tables, (*result.notes, *warnings))
 
 
 def _overall(result: EnsembleScores) -> Table:
-    size = [own.means["energy_score"][0] for own in result.ensembles.values()]
+    size = [score.means["energy_score"][0] for score in result.ensembles.values()]
     per, unit = readable_unit(size, result.length_unit)
     heads = (
         *("ensemble", with_unit("energy score", unit), "above best", "log score", "50 %", "95 %"),
         *("spread/error", "variogram", "Liu–Weisberg", "dispersion"),
     )
     rows = []
-    for own in result.ensembles.values():
-        behind = "best" if own.name == result.best else _cell(*own.behind, per)
+    for score in result.ensembles.values():
+        behind = "best" if score.name == result.best else estimate_cell(*score.behind, per)
         rows.append(
             (
-                own.name,
-                _cell(*own.means["energy_score"], per),
+                score.name,
+                estimate_cell(*score.means["energy_score"], per),
                 behind,
-                _cell(*own.means["log_score"]),
-                _cell(*own.means["coverage_50"], 100.0),
-                _cell(*own.means["coverage_95"], 100.0),
-                _cell(*own.means["spread_ratio"]),
-                _cell(*own.means["variogram_score"]),
-                _cell(*own.means["liu_weisberg_skill"]),
-                own.dispersion,
+                estimate_cell(*score.means["log_score"]),
+                estimate_cell(*score.means["coverage_50"], 100.0),
+                estimate_cell(*score.means["coverage_95"], 100.0),
+                estimate_cell(*score.means["spread_ratio"]),
+                estimate_cell(*score.means["variogram_score"]),
+                estimate_cell(*score.means["liu_weisberg_skill"]),
+                score.dispersion,
             )
         )
     title = "Over all lead times; energy and variogram scores: smaller is better"
@@ -76,21 +76,21 @@ def _overall(result: EnsembleScores) -> Table:
 
 def _by_lead(result: EnsembleScores) -> Table:
     per_time, time = readable_unit(result.leads, result.time_unit)
-    size = [own.means["energy_score"][0] for own in result.ensembles.values()]
+    size = [ensemble.means["energy_score"][0] for ensemble in result.ensembles.values()]
     per, unit = readable_unit(size, result.length_unit)
     n = len(result.leads)
-    chosen = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEADS)).round().astype(int))
+    shown = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEADS)).round().astype(int))
     rows = []
-    for i in chosen:
-        for own in result.ensembles.values():
+    for i in shown:
+        for ensemble in result.ensembles.values():
             cells = [
-                _cell(own.by_lead[score][0][i], own.by_lead[score][1][i], factor)
+                estimate_cell(ensemble.by_lead[score][0][i], ensemble.by_lead[score][1][i], factor)
                 for score, factor in (
                     *(("energy_score", per), ("log_score", 1.0)),
                     *(("coverage_50", 100.0), ("coverage_95", 100.0)),
                 )
             ]
-            rows.append((number(result.leads[i] * per_time, 4), own.name, *cells))
+            rows.append((number(result.leads[i] * per_time, 4), ensemble.name, *cells))
     heads = (
         *(with_unit("lead", time), "ensemble", with_unit("energy score", unit), "log score"),
         *("50 %", "95 %"),
@@ -99,30 +99,22 @@ def _by_lead(result: EnsembleScores) -> Table:
     return Table(heads, tuple(rows), "rl" + "r" * 4, title=title, keys=2)
 
 
-def _cell(value: float, error: float, factor: float = 1.0) -> str:
-    if not np.isfinite(value):
-        return "-"
-    if not np.isfinite(error):
-        return number(value * factor, 3)
-    return with_error(value * factor, error * factor)
-
-
 def score_panels(result: EnsembleScores) -> list[Panel]:
-    """Energy score, coverage and ratio of spread to error against lead time; ranks."""
+    """Describe energy score and coverage against lead time, and the rank histogram."""
     per_time, time = readable_unit(result.leads, result.time_unit)
     x_label = with_unit("lead time", time)
-    sizes = [own.means["energy_score"][0] for own in result.ensembles.values()]
+    sizes = [ensemble.means["energy_score"][0] for ensemble in result.ensembles.values()]
     per, length = readable_unit(sizes, result.length_unit)
 
     def curves(score: str, factor: float = 1.0) -> list[Curve]:
-        found = []
-        for name, own in result.ensembles.items():
-            y, error = (factor * part for part in own.by_lead[score])
+        result_curves = []
+        for name, ensemble in result.ensembles.items():
+            y, error = (factor * part for part in ensemble.by_lead[score])
             low, high = y - 1.96 * error, y + 1.96 * error
             if score.startswith("coverage"):
                 low, high = np.clip(low, 0.0, factor), np.clip(high, 0.0, factor)
-            found.append(Curve(name, name, y, low, high))
-        return found
+            result_curves.append(Curve(name, name, y, low, high))
+        return result_curves
 
     panels = [
         Panel(
@@ -154,10 +146,13 @@ def score_panels(result: EnsembleScores) -> list[Panel]:
             y_label="share of observations",
             curves=[
                 Curve(
-                    *(name, name, own.ranks),
-                    *(own.ranks - 1.96 * own.rank_errors, own.ranks + 1.96 * own.rank_errors),
+                    *(name, name, ensemble.ranks),
+                    *(
+                        ensemble.ranks - 1.96 * ensemble.rank_errors,
+                        ensemble.ranks + 1.96 * ensemble.rank_errors,
+                    ),
                 )
-                for name, own in result.ensembles.items()
+                for name, ensemble in result.ensembles.items()
             ],
             reference=(1 / N_BINS,),
             x_scale="linear",

@@ -1,8 +1,8 @@
 r"""Scores of an ensemble of positions against the observed one, case by case.
 
-A case is one forecast at one lead time: M members and one observation, all as vectors from the
-observed position. Where the ensemble and the observation are drawn from one law, ranks are uniform
-and coverages exact for every M: the observation is ranked among M + 1 exchangeable points.
+A case is one forecast at one lead time: M members and one observation, as vectors from the observed
+position. If ensemble and observation have the same distribution, ranks are uniform and coverages
+exact for every M, because the observation is ranked among M + 1 exchangeable points.
 """
 
 __all__ = [
@@ -18,21 +18,21 @@ import numpy as np
 
 from driftbayes.typing import FloatArray, IntArray
 
-# Numbers of one block of cases: 256 KiB stay in the cache of a processor.
+# Number of elements per block of cases: 256 KiB fit in the processor's cache.
 _BLOCK = 1 << 15
 LOG_2PI = float(np.log(2 * np.pi))
 
 
 def energy_scores(members: FloatArray) -> FloatArray:
-    r"""Energy score of each case, in the unit of length; smaller is better.
+    r"""Compute the energy score of each case, in the unit of length; smaller is better.
 
     $$\mathrm{ES} = \frac1M \sum_i |x_i - y| - \frac{1}{2M(M-1)} \sum_{i \ne j} |x_i - x_j|$$
 
     The second mean is over pairs of different members (the "fair" score): its expectation does not
-    depend on M, so that ensembles of different sizes can be compared.
+    depend on M, so ensembles of different sizes can be compared.
 
     Args:
-        members: Members less the observation, (case, member, axis).
+        members: Members relative to the observation, (case, member, axis).
     """
     n_cases, n_members, n_dim = members.shape
     out = np.empty(n_cases)
@@ -42,7 +42,7 @@ def energy_scores(members: FloatArray) -> FloatArray:
         x = np.moveaxis(members[low : low + step], 2, 0)
         twice = np.concatenate([x, x[..., :half]], axis=2)
         spread = np.zeros(x.shape[1])
-        # All pairs (i, i + k), each once: the last k of an even number has each twice.
+        # All pairs (i, i + k), each once; for even M the last k counts each pair twice.
         for k in range(1, half + 1):
             apart = twice[..., k : k + n_members] - x
             share = 0.5 if 2 * k == n_members else 1.0
@@ -53,13 +53,14 @@ def energy_scores(members: FloatArray) -> FloatArray:
 
 
 def log_scores(members: FloatArray) -> FloatArray:
-    r"""Ln density of the observation under a Gaussian with shrunk covariance; larger is better.
+    r"""Compute ln density of the observation under a Gaussian with shrunk covariance.
 
-    The covariance of the members is shrunk towards the isotropic one by the oracle-approximating
-    weight (Chen et al. 2010) and multiplied by 1 + 1/M for the error of the mean.
+    Larger is better. The covariance of the members is shrunk towards an isotropic one by the
+    oracle-approximating weight (Chen et al. 2010) and multiplied by 1 + 1/M for the error of the
+    mean.
 
     Args:
-        members: Members less the observation, (case, member, axis).
+        members: Members relative to the observation, (case, member, axis).
     """
     _, n_members, n_dim = members.shape
     mean = members.mean(axis=1)
@@ -73,7 +74,7 @@ def log_scores(members: FloatArray) -> FloatArray:
 
 
 def _shrunk(sample: FloatArray, n: int) -> FloatArray:
-    """Covariances shrunk towards isotropic ones, with the variance of the sample."""
+    """Shrink covariances towards isotropic ones with the variance of the sample."""
     n_dim = sample.shape[-1]
     trace = np.trace(sample, axis1=1, axis2=2)
     squares = np.einsum("cij,cij->c", sample, sample)
@@ -87,13 +88,14 @@ def _shrunk(sample: FloatArray, n: int) -> FloatArray:
 
 
 def depth_ranks(members: FloatArray) -> IntArray:
-    """Rank of the observation among members and itself, from 0 (centre) to M (farthest out).
+    """Rank the observation among the members, from 0 (centre) to M (outermost).
 
-    Points are ordered by Mahalanobis' distance from the mean of all M + 1, with their covariance:
-    no point is special, so that ranks are uniform if ensemble and observation have one law.
+    Points are ordered by Mahalanobis distance from the mean of all M + 1 points, with their
+    covariance. The points are exchangeable, so ranks are uniform if ensemble and observation have
+    the same distribution.
 
     Args:
-        members: Members less the observation, (case, member, axis).
+        members: Members relative to the observation, (case, member, axis).
     """
     pooled = np.concatenate([members, np.zeros_like(members[:, :1])], axis=1)
     away = pooled - pooled.mean(axis=1, keepdims=True)
@@ -104,28 +106,28 @@ def depth_ranks(members: FloatArray) -> IntArray:
 
 
 def coverage(ranks: IntArray, n_members: int, level: float) -> FloatArray:
-    """Share of each observation within the region that holds a share of the ensemble.
+    """Return the coverage indicator of each observation for the central region of a given level.
 
-    1 inside, 0 outside, and between both for the one rank at which the region ends, so that the
-    mean is the level for every M if the ensemble is right.
+    The indicator is 1 inside, 0 outside, and fractional for the rank at the edge of the region, so
+    that its mean is the level for every M if the ensemble is calibrated.
     """
     return np.asarray(np.clip(level * (n_members + 1) - ranks, 0.0, 1.0))
 
 
 def variogram_scores(paths: FloatArray, observed: FloatArray, order: float = 0.5) -> float:
-    r"""Variogram score of one forecast's path; smaller is better.
+    r"""Compute the variogram score of one forecast's path; smaller is better.
 
     $$\mathrm{VS} = \frac{2}{L(L-1)} \sum_{i<j} \Big(|y_i - y_j|^p
       - \frac1M \sum_m |x_{mi} - x_{mj}|^p\Big)^2 - \frac{s_{ij}^2}{M}$$
 
-    over pairs of lead times: it judges how positions at different times depend on each other. The
-    last term, with the variance $s^2$ over members, makes it fair as the energy score is: its
+    over pairs of lead times: it is sensitive to the dependence between positions at different
+    times. The last term, with the variance $s^2$ over members, makes the score fair: its
     expectation does not depend on M.
 
     Args:
         paths: Members' positions, (member, lead, axis).
         observed: Observed positions, (lead, axis).
-        order: p.
+        order: Power p.
     """
     n = len(observed)
     first, second = np.triu_indices(n, 1)
@@ -139,11 +141,13 @@ def variogram_scores(paths: FloatArray, observed: FloatArray, order: float = 0.5
 
 
 def separation_skill(distance: FloatArray, travelled: FloatArray) -> float:
-    r"""Skill of Liu & Weisberg (2011): $\max(1 - \sum d_i / \sum l_i, 0)$; larger is better.
+    r"""Compute the skill of Liu & Weisberg (2011), $\max(1 - \sum d_i / \sum l_i, 0)$.
+
+    Larger is better.
 
     Args:
-        distance: Distance d between the mean of the ensemble and the observation, by lead time.
+        distance: Distance d between the ensemble mean and the observation, by lead time.
         travelled: Length l of the observed path from the start, by lead time.
     """
-    whole = float(np.sum(travelled))
-    return max(1 - float(np.sum(distance)) / whole, 0.0) if whole > 0 else float("nan")
+    total = float(np.sum(travelled))
+    return max(1 - float(np.sum(distance)) / total, 0.0) if total > 0 else float("nan")

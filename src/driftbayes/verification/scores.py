@@ -1,4 +1,4 @@
-"""Compare ensembles by their scores at the same forecasts, with errors by bootstrap."""
+"""Compare ensembles by their scores on the same forecasts, with bootstrap errors."""
 
 __all__ = ["EnsembleScore", "EnsembleScores", "score_cases"]
 
@@ -24,13 +24,13 @@ from driftbayes.verification.rules import (
 )
 
 Errors = Literal["drifters", "starts"]
-# Scores of single lead times, and of whole forecasts.
+# Scores per lead time, and per forecast.
 BY_LEAD = ("energy_score", "log_score", "coverage_50", "coverage_95", "error", "spread")
 BY_FORECAST = ("variogram_score", "liu_weisberg_skill")
 N_BINS = 10
 _N_REPLICATES = 1_000
-# Levels of two standard errors: a difference beyond them is named.
-_NAMED = 2.0
+# A difference beyond this many standard errors is reported.
+_SIGNIFICANT = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +39,12 @@ class EnsembleScore:
 
     Args:
         name: Name of the ensemble.
-        n_members: Members of each forecast.
-        means: Each score and its standard error, over all forecasts and lead times.
-        by_lead: The same at each lead time.
-        ranks: Share of observations in each tenth of the ensemble, from its centre outwards.
-        rank_errors: Standard errors of these shares.
-        behind: By how much the energy score exceeds the smallest, and its standard error.
+        n_members: Number of members per forecast.
+        means: Mean of each score and its standard error, over all forecasts and lead times.
+        by_lead: Mean of each score and its standard error at each lead time.
+        ranks: Fraction of observations in each tenth of the ensemble, from the centre outwards.
+        rank_errors: Standard errors of these fractions.
+        behind: Excess of the energy score over the smallest, and its standard error.
     """
 
     name: str
@@ -57,28 +57,28 @@ class EnsembleScore:
 
     @property
     def dispersion(self) -> str:
-        """Whether the spread is too small or too large, by the mean rank."""
+        """Whether the ensemble is under- or overdispersed, by the mean rank."""
         tilt, error = self.means["rank"][0] - 0.5, self.means["rank"][1]
-        if abs(tilt) <= _NAMED * error:
+        if abs(tilt) <= _SIGNIFICANT * error:
             return "spread as observed"
         return "spread too small" if tilt > 0 else "spread too large"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EnsembleScores(Described):
-    """Scores of several ensembles at the same forecasts and lead times.
+    """Scores of several ensembles on the same forecasts and lead times.
 
     Args:
-        ensembles: Scores by the name of the ensemble, best first.
+        ensembles: Scores by name of the ensemble, best first.
         leads: Lead times.
-        counts: Number of cases at each.
-        n_drifters: Observed trajectories.
-        n_forecasts: Forecasts: a drifter from one start.
-        n_units: Units of the bootstrap.
-        errors: What these are: drifters, or times of start.
+        counts: Number of cases at each lead time.
+        n_drifters: Number of observed trajectories.
+        n_forecasts: Number of forecasts, each of one drifter from one start.
+        n_units: Number of bootstrap units.
+        errors: Bootstrap units: drifters, or start times.
         length_unit: Unit of length.
         time_unit: Unit of time.
-        notes: What was left out.
+        notes: Notes on excluded data.
     """
 
     ensembles: dict[str, EnsembleScore]
@@ -94,45 +94,45 @@ class EnsembleScores(Described):
 
     @property
     def best(self) -> str:
-        """The ensemble with the smallest energy score."""
+        """Name of the ensemble with the smallest energy score."""
         return next(iter(self.ensembles))
 
     @property
     def verdict(self) -> str:
-        """Which ensemble predicts best, and whether the others are worse beyond their errors."""
+        """Verdict on the best ensemble, and whether the others are significantly worse."""
         first, *others = self.ensembles.values()
-        own = f"{first.name}: {first.dispersion}"
+        best_text = f"{first.name}: {first.dispersion}"
         if not others:
-            return own
-        worse = [e for e in others if e.behind[0] > _NAMED * e.behind[1]]
+            return best_text
+        worse = [e for e in others if e.behind[0] > _SIGNIFICANT * e.behind[1]]
         if len(worse) == len(others):
             return f"{first.name} predicts best ({first.dispersion})"
-        alike = ", ".join(e.name for e in others if e not in worse)
-        return f"{first.name} has the smallest energy score, not distinguishable from {alike}"
+        names = ", ".join(e.name for e in others if e not in worse)
+        return f"{first.name} has the smallest energy score, not distinguishable from {names}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Return plain numbers."""
 
-        def plain(value: Any) -> Any:
+        def to_plain(value: Any) -> Any:
             values = np.asarray(value, float).tolist()
             if isinstance(values, list):
                 return [v if np.isfinite(v) else None for v in values]
             return values if np.isfinite(values) else None
 
         ensembles = {}
-        for name, own in self.ensembles.items():
-            record: dict[str, Any] = {"n_members": own.n_members}
-            for score, (mean, error) in own.means.items():
-                record |= {score: plain(mean), f"{score}_err": plain(error)}
+        for name, ensemble in self.ensembles.items():
+            record: dict[str, Any] = {"n_members": ensemble.n_members}
+            for score, (mean, error) in ensemble.means.items():
+                record |= {score: to_plain(mean), f"{score}_err": to_plain(error)}
             record |= {
-                "dispersion": own.dispersion,
-                "energy_score_above_best": plain(own.behind[0]),
-                "energy_score_above_best_err": plain(own.behind[1]),
-                "rank_histogram": plain(own.ranks),
-                "rank_histogram_err": plain(own.rank_errors),
+                "dispersion": ensemble.dispersion,
+                "energy_score_above_best": to_plain(ensemble.behind[0]),
+                "energy_score_above_best_err": to_plain(ensemble.behind[1]),
+                "rank_histogram": to_plain(ensemble.ranks),
+                "rank_histogram_err": to_plain(ensemble.rank_errors),
                 "by_lead": {
-                    key: plain(values)
-                    for score, (mean, error) in own.by_lead.items()
+                    key: to_plain(values)
+                    for score, (mean, error) in ensemble.by_lead.items()
                     for key, values in ((score, mean), (f"{score}_err", error))
                 },
             }
@@ -160,14 +160,14 @@ def score_cases(
     errors: Errors = "drifters",
     seed: int = 0,
 ) -> EnsembleScores:
-    """Score ensembles at the forecasts and lead times that all of them have.
+    """Score ensembles on the forecasts and lead times common to all.
 
     Args:
         ensembles: Members matched with observations.
         units: Units of length and time.
-        errors: Resample drifters, or times of start with all their drifters (those within the
-            shortest lead time are one). The latter holds for drifters that move together, if
-            starts are far enough apart.
+        errors: Bootstrap units: drifters, or start times with all their drifters (start times
+            within the shortest lead time are one unit). Start times allow for drifters that move
+            together, if starts are far enough apart.
         seed: Random seed of the bootstrap.
     """
     if errors not in get_args(Errors):
@@ -191,11 +191,11 @@ def score_cases(
     weights = np.vstack([np.ones(n), rng.multinomial(n, np.full(n, 1 / n), _N_REPLICATES)])
     groups = _Groups(unit, at, len(leads), weights)
     energy = {cases.name: energy_scores(cases.members) for cases in shared}
-    least = min(energy, key=lambda name: float(energy[name].mean()))
-    scored = [_score(cases, energy[cases.name], energy[least], groups) for cases in shared]
-    scored.sort(key=lambda own: own.means["energy_score"][0])
+    best = min(energy, key=lambda name: float(energy[name].mean()))
+    scored = [_score(cases, energy[cases.name], energy[best], groups) for cases in shared]
+    scored.sort(key=lambda score: score.means["energy_score"][0])
     return EnsembleScores(
-        ensembles={own.name: own for own in scored},
+        ensembles={score.name: score for score in scored},
         leads=leads,
         counts=np.bincount(at, minlength=len(leads)),
         n_drifters=n_drifters,
@@ -210,48 +210,50 @@ def score_cases(
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """Means over cases, with errors by resampling units."""
+    """Means over cases, with errors by a bootstrap over units."""
 
-    unit: IntArray  # of each case, the number of its drifter or start
-    at: IntArray  # of each case, the number of its lead time
+    unit: IntArray  # drifter or start of each case
+    at: IntArray  # lead time of each case
     n_leads: int
     weights: FloatArray  # (replicate, unit), ones first
 
     def _resampled(self, values: FloatArray, unit: IntArray) -> FloatArray:
-        """Sum over cases, of the data first and then of each replicate."""
+        """Sum over cases, first of the data and then of each replicate."""
         return np.asarray(self.weights @ np.bincount(unit, values, self.weights.shape[1]))
 
     def mean(self, values: FloatArray, unit: IntArray | None = None) -> tuple[float, float]:
-        """Mean over all cases that have a value, and its error."""
+        """Return the mean over all cases with a value, and its error."""
         unit = self.unit if unit is None else unit
-        known = np.isfinite(values)
-        return self._ratio(values[known], np.ones(int(known.sum())), unit[known])
+        has_value = np.isfinite(values)
+        return self._ratio(values[has_value], np.ones(int(has_value.sum())), unit[has_value])
 
     def ratio(self, above: FloatArray, below: FloatArray) -> tuple[float, float]:
-        """Root of the ratio of two means, and its error."""
+        """Return the root of the ratio of two means, and its error."""
         return _root(*self._ratio(above, below, self.unit))
 
     def _ratio(self, above: FloatArray, below: FloatArray, unit: IntArray) -> tuple[float, float]:
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = self._resampled(above, unit) / self._resampled(below, unit)
-        return float(found[0]), _error(found[1:])
+            replicates = self._resampled(above, unit) / self._resampled(below, unit)
+        return float(replicates[0]), _error(replicates[1:])
 
     def by_lead(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean at each lead time, and its error."""
-        found = [self._at(values, i) for i in range(self.n_leads)]
-        return np.array([mean for mean, _ in found]), np.array([error for _, error in found])
+        """Return the mean at each lead time, and its error."""
+        means = [self._at(values, i) for i in range(self.n_leads)]
+        return np.array([mean for mean, _ in means]), np.array([error for _, error in means])
 
     def _at(self, values: FloatArray, i: int) -> tuple[float, float]:
-        here = self.at == i
-        return self.mean(values[here], self.unit[here])
+        is_at_lead = self.at == i
+        return self.mean(values[is_at_lead], self.unit[is_at_lead])
 
 
 def _error(replicates: FloatArray) -> float:
-    known = replicates[np.isfinite(replicates)]
-    return float(known.std(ddof=1)) if len(known) > 1 and np.ptp(known) > 0 else float("nan")
+    finite = replicates[np.isfinite(replicates)]
+    return float(finite.std(ddof=1)) if len(finite) > 1 and np.ptp(finite) > 0 else float("nan")
 
 
-def _score(cases: Cases, energy: FloatArray, least: FloatArray, groups: _Groups) -> EnsembleScore:
+def _score(
+    cases: Cases, energy: FloatArray, smallest_energy: FloatArray, groups: _Groups
+) -> EnsembleScore:
     members = cases.members
     n_members = members.shape[1]
     ranks = depth_ranks(members)
@@ -272,12 +274,12 @@ def _score(cases: Cases, energy: FloatArray, least: FloatArray, groups: _Groups)
         by_lead[score] = _root(*by_lead[score])
     means["rank"] = groups.mean((ranks + 0.5) / (n_members + 1))
     means["spread_ratio"] = groups.ratio(values["spread"], values["error"])
-    forecasts, own = np.unique(cases.forecast, return_index=True)
-    paths = _of_paths(cases, forecasts)
+    forecasts, first_rows = np.unique(cases.forecast, return_index=True)
+    paths = _forecast_scores(cases, forecasts)
     for score in BY_FORECAST:
-        means[score] = groups.mean(paths[score], groups.unit[own])
+        means[score] = groups.mean(paths[score], groups.unit[first_rows])
     shares = [groups.mean(part) for part in _tenths(ranks, n_members)]
-    behind = groups.mean(energy - least)
+    behind = groups.mean(energy - smallest_energy)
     return EnsembleScore(
         name=cases.name,
         n_members=n_members,
@@ -290,7 +292,10 @@ def _score(cases: Cases, energy: FloatArray, least: FloatArray, groups: _Groups)
 
 
 def _tenths(ranks: IntArray, n_members: int) -> list[FloatArray]:
-    """Share of each observation in each tenth of the ensemble; a rank may lie in two of them."""
+    """Return the fraction of each observation in each tenth of the ensemble.
+
+    A rank at an edge is split between two tenths.
+    """
     edges = np.linspace(0.0, n_members + 1, N_BINS + 1)
     return [
         np.clip(np.minimum(ranks + 1, high) - np.maximum(ranks, low), 0.0, 1.0)
@@ -299,26 +304,26 @@ def _tenths(ranks: IntArray, n_members: int) -> list[FloatArray]:
 
 
 def _root(square: Any, error: Any) -> tuple[Any, Any]:
-    """Root of a mean square, and its error."""
+    """Return the root of a mean square, and its error."""
     root = np.sqrt(square)
     return root, error / (2 * root)
 
 
-def _of_paths(cases: Cases, forecasts: IntArray) -> dict[str, FloatArray]:
-    """Scores of whole forecasts."""
+def _forecast_scores(cases: Cases, forecasts: IntArray) -> dict[str, FloatArray]:
+    """Compute the scores per forecast."""
     variogram, skill = [], []
     order = np.argsort(cases.forecast, kind="stable")
     edges = np.searchsorted(cases.forecast[order], forecasts)
-    for here in np.split(order, edges[1:]):
-        observed, paths = cases.observed[here], np.moveaxis(cases.paths[here], 0, 1)
-        variogram.append(variogram_scores(paths, observed) if len(here) > 1 else np.nan)
-        away = np.linalg.norm(cases.members[here].mean(axis=1), axis=1)
-        skill.append(separation_skill(away, cases.travelled[here]))
+    for rows in np.split(order, edges[1:]):
+        observed, paths = cases.observed[rows], np.moveaxis(cases.paths[rows], 0, 1)
+        variogram.append(variogram_scores(paths, observed) if len(rows) > 1 else np.nan)
+        away = np.linalg.norm(cases.members[rows].mean(axis=1), axis=1)
+        skill.append(separation_skill(away, cases.travelled[rows]))
     return {"variogram_score": np.array(variogram), "liu_weisberg_skill": np.array(skill)}
 
 
 def _shared(ensembles: Sequence[Cases]) -> tuple[list[Cases], tuple[str, ...]]:
-    """The cases that all ensembles have, in one order."""
+    """Select the cases common to all ensembles, in the same order."""
     notes = tuple(f"{cases.name}: {note}" for cases in ensembles for note in cases.notes)
     keys = [_keys(cases, _scale(ensembles)) for cases in ensembles]
     common = reduce(np.intersect1d, keys)
@@ -338,24 +343,24 @@ def _shared(ensembles: Sequence[Cases]) -> tuple[list[Cases], tuple[str, ...]]:
 
 
 def _blocks(start: FloatArray, width: float) -> IntArray:
-    """Number of the block of time of each start; a block is as long as the shortest lead time."""
+    """Return the time block of each start; a block is as long as the shortest lead time."""
     since = (start - start.min()) / width
     return np.asarray(np.unique(np.floor(since + 1e-6), return_inverse=True)[1])
 
 
 def _scale(ensembles: Sequence[Cases]) -> float:
-    """A length of time below which lead times are the same."""
+    """Return the time difference below which lead times are equal."""
     return 1e-6 * max(float(cases.lead.max()) for cases in ensembles)
 
 
 def _keys(cases: Cases, scale: float) -> np.ndarray:
-    """One number for each observed position and lead time."""
+    """Return a unique number for each observed position and lead time."""
     lead = np.rint(cases.lead / scale).astype(np.int64)
     return cases.row.astype(np.int64) * 2_000_003 + lead
 
 
 def _distinct(leads: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Distinct lead times, and the number of each."""
+    """Return the distinct lead times, and the index of each lead time."""
     scale = 1e-6 * max(float(leads.max()), np.finfo(float).tiny)
-    found, at = np.unique(np.rint(leads / scale), return_inverse=True)
-    return found * scale, at
+    rounded, at = np.unique(np.rint(leads / scale), return_inverse=True)
+    return rounded * scale, at

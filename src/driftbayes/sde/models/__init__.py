@@ -1,1 +1,1 @@
-"""Stochastic differential equations that come with the package, one in each file."""
+"""Stochastic differential equations of the package, one per file."""

@@ -1,4 +1,4 @@
-"""Parameters that several equations share, with the units and prior rules of Langevin's."""
+"""Parameters common to several equations, with the units and prior rules of Langevin's equation."""
 
 __all__ = ["LANGEVIN", "merged"]
 
@@ -15,22 +15,22 @@ LANGEVIN = {
 
 
 def merged(own: Mapping[str, Any], further: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Parameters of an equation with those of a user's function.
+    """Merge the parameters of an equation with those of a user's function.
 
     Args:
         own: Parameters of the equation.
-        further: The user's, by name.
+        further: Parameters of the user's function, by name.
 
     Raises:
-        DriftbayesError: Two have the same name.
+        DriftbayesError: Two parameters have the same name.
     """
     further = {} if further is None else further
     expect(further, Mapping, "parameters", "priors by name, for example Exponential(1.0)")
-    twice = [name for name in further if name in own]
-    if twice:
+    duplicates = [name for name in further if name in own]
+    if duplicates:
         msg = (
-            f"parameter {twice[0]!r} is one of the equation itself ({', '.join(own)}); give yours "
-            "another name"
+            f"parameter {duplicates[0]!r} is one of the equation itself ({', '.join(own)}); give "
+            "yours another name"
         )
         raise DriftbayesError(msg)
     return {**own, **further}

@@ -1,4 +1,4 @@
-"""Langevin motion whose forcing fluctuates in time."""
+"""Langevin motion with fluctuating forcing."""
 
 __all__ = ["fluctuating_dissipation", "relaxation", "renewal_noise", "steady"]
 
@@ -23,17 +23,17 @@ def _diffusion(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
 
 
 def relaxation(v: Array, x: Array, u: Array, t: Array, theta: Any) -> Array:
-    """Drift of a hidden variable that forgets at the rate `renewal`."""
+    """Return the drift of a hidden variable that decorrelates at the rate `renewal`."""
     return -theta.renewal * v
 
 
 def renewal_noise(v: Array, x: Array, u: Array, t: Array, theta: Any) -> Array:
-    """Noise that keeps the hidden variable at unit variance."""
+    """Return the diffusion that keeps the hidden variable at unit variance."""
     return jnp.sqrt(2 * theta.renewal)
 
 
 def steady(x: Array, t: Array, theta: Any) -> tuple[Array, Array]:
-    """Mean and standard deviation of the hidden variable at first."""
+    """Return mean and standard deviation of the stationary hidden variable."""
     return jnp.zeros(()), jnp.ones(())
 
 
@@ -44,11 +44,11 @@ def fluctuating_dissipation() -> SDE:
       \ln\varepsilon = \Lambda Z - \tfrac12\Lambda^2, \qquad
       \mathrm{d}Z = -\beta Z\,\mathrm{d}t + \sqrt{2\beta}\,\mathrm{d}W'$$
 
-    The relative dissipation ε is log-normal with mean 1, and common to the axes of a particle:
+    The relative dissipation ε is log-normal with mean 1 and common to the axes of a particle:
     superstatistics that evolve in time. Second moments of displacements are those of
-    `Langevin(gamma, k)`, which it is with Λ = 0 and becomes as β → ∞; the tails are heavier. Z
-    starts in its steady state, and the velocity at the first fix is Gaussian with the variance γkε
-    of the dissipation then.
+    `Langevin(gamma, k)`; the tails are heavier. The model is `Langevin(gamma, k)` for Λ = 0 and in
+    the limit β → ∞. Z starts in its stationary state, and the velocity at the first fix is Gaussian
+    with variance γkε for the initial dissipation.
 
     Example:
         >>> from driftbayes.sde import fluctuating_dissipation
@@ -61,7 +61,7 @@ def fluctuating_dissipation() -> SDE:
         {
             **LANGEVIN,
             "intermittency": Parameter("Λ", "standard deviation of ln ε", 0, 0),
-            "renewal": Parameter("β", "rate at which ln ε forgets", 0, -1),
+            "renewal": Parameter("β", "decorrelation rate of ln ε", 0, -1),
         },
         name="fluctuating_dissipation",
         summary="langevin with a log-normal dissipation that fluctuates in time",

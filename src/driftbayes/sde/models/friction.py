@@ -11,14 +11,14 @@ from jaxtyping import Array
 from driftbayes.models import Parameter
 from driftbayes.sde.model import SDE
 
-# Gauss' rule over speeds, in units of the width of their density.
+# Gauss–Legendre rule over speeds, in units of the width of their density.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _NODES, _WEIGHTS = 4.5 * (1 + _NODES), 4.5 * _WEIGHTS
 
 
 def _drift(x: Array, u: Array, t: Array, theta: Any) -> Array:
-    stiffer = theta.nonlinearity * jnp.sum(u**2) / (theta.gamma * theta.k)
-    return -theta.gamma * u * (1 + stiffer)
+    nonlinear_term = theta.nonlinearity * jnp.sum(u**2) / (theta.gamma * theta.k)
+    return -theta.gamma * u * (1 + nonlinear_term)
 
 
 def _diffusion(x: Array, u: Array, t: Array, theta: Any) -> Array:
@@ -26,7 +26,7 @@ def _diffusion(x: Array, u: Array, t: Array, theta: Any) -> Array:
 
 
 def _steady_spread(x: Array, t: Array, theta: Any) -> Array:
-    """Standard deviation of the steady velocity per axis, by Gauss' rule over speeds."""
+    """Return the standard deviation of the stationary velocity per axis, by quadrature."""
     beta, n_dim = theta.nonlinearity, len(x)
     width = 1 / jnp.sqrt(jnp.sqrt(1 + beta))
     r = width * _NODES
@@ -41,10 +41,10 @@ def nonlinear_friction() -> SDE:
     $$\mathrm{d}X = U\,\mathrm{d}t, \qquad \mathrm{d}U = -\gamma U \Bigl[1 +
       \beta\,\frac{|U|^2}{\gamma k}\Bigr]\mathrm{d}t + \gamma\sqrt{2k}\,\mathrm{d}W$$
 
-    The steady velocities have the density
-    $\propto \exp[-r^2/2 - \beta r^4/4]$, $r = |u|/\sqrt{\gamma k}$: fewer fast particles than a
-    Gaussian has. With β = 0 it is `Langevin(gamma, k)`. The velocity at the first fix is Gaussian,
-    with the variance of that density.
+    Stationary velocities have the density
+    $\propto \exp[-r^2/2 - \beta r^4/4]$, $r = |u|/\sqrt{\gamma k}$, with lighter tails than a
+    Gaussian. With β = 0 it is `Langevin(gamma, k)`. The velocity at the first fix is Gaussian with
+    the variance of that density.
 
     Example:
         >>> from driftbayes.sde import nonlinear_friction

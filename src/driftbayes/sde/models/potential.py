@@ -26,27 +26,27 @@ def in_potential(
     name: str = "in_potential",
     summary: str = "",
 ) -> SDE:
-    r"""Langevin motion in a potential that is given as a function.
+    r"""Langevin motion in a user-defined potential.
 
     $$\mathrm{d}X = U\,\mathrm{d}t, \qquad \mathrm{d}U = -\gamma U\,\mathrm{d}t - \nabla
       V(X; \theta)\,\mathrm{d}t + \gamma\sqrt{2k}\,\mathrm{d}W$$
 
-    V is an energy per unit mass, in length²/time². Steady velocities have variance γk per axis and
-    positions the density $\propto \exp[-V/(\gamma k)]$. Positions are conditioned on the first
+    V is an energy per unit mass, in length²/time². Stationary velocities have variance γk per axis
+    and positions the density $\propto \exp[-V/(\gamma k)]$. Positions are conditioned on the first
     fix, and the velocity there is Gaussian with variance γk. With V = 0 it is `Langevin(gamma, k)`;
-    with $V = \frac12\gamma\lambda|x - c|^2$ it moves as `ConfinedLangevin(gamma, λ, k)`, which
-    integrates over the centre c and scores the first fix too.
+    with $V = \frac12\gamma\lambda|x - c|^2$ it has the motion of `ConfinedLangevin(gamma, λ, k)`,
+    which also integrates over the centre c and includes the density of the first fix.
 
     Args:
         potential: Function `potential(x, theta)` of one particle, in JAX; the force is its
             derivative.
         parameters: Priors, or `Parameter`s, of the parameters of the potential.
         name: Name of the model.
-        summary: What it is, in a line.
+        summary: Description in one line.
 
     Raises:
-        DriftbayesError: The potential fails or is no number, or a parameter has the name of one of
-            the equation.
+        DriftbayesError: The potential fails or does not return a number, or a parameter has the
+            name of one of the equation.
 
     Example:
         >>> import driftbayes as db

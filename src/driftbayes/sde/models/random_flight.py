@@ -1,4 +1,4 @@
-"""Random flight in inhomogeneous turbulence, well mixed."""
+"""Well-mixed random flight in inhomogeneous turbulence."""
 
 __all__ = ["random_flight"]
 
@@ -21,9 +21,9 @@ _OWN = {
 
 
 def _ramp(x: Array, theta: Any) -> Array:
-    """A logarithm of σ that rises from -1 to 1 along a gradient.
+    """Return a logarithm of σ that rises from -1 to 1 along a gradient.
 
-    Without bounds, σ that grows faster than linearly takes particles to infinity in a finite time.
+    It is bounded because particles reach infinity in a finite time if σ grows faster than linearly.
     """
     if len(x) != 2:
         msg = f"random_flight alone is for two dimensions, not {len(x)}; make it with log_sigma"
@@ -42,7 +42,7 @@ def random_flight(
     name: str = "",
     summary: str = "",
 ) -> SDE:
-    r"""Random flight whose turbulent velocity differs from place to place.
+    r"""Random flight with a spatially varying turbulent velocity.
 
     Thomson's (1987) simplest well-mixed model for isotropic Gaussian velocities of standard
     deviation σ(x) per axis and a constant time scale $T = 1/\gamma$:
@@ -51,17 +51,17 @@ def random_flight(
       U\,\frac{U\cdot\nabla\sigma}{\sigma}\Bigr]\mathrm{d}t + \sigma\sqrt{2\gamma}\,\mathrm{d}W,
       \qquad \sigma(x) = \sqrt{\gamma k}\,\mathrm{e}^{s(x)}$$
 
-    Particles that are spread evenly stay so. With s = 0 it is `Langevin(gamma, k)`; far beyond T it
-    is a diffusion of diffusivity $\sigma^2 T$ from place to place. The velocity at the first fix is
-    Gaussian with standard deviation σ there.
+    A uniform density of particles is stationary (well-mixed). With s = 0 it is
+    `Langevin(gamma, k)`; at times much longer than T it is a diffusion with the local diffusivity
+    $\sigma^2 T$. The velocity at the first fix is Gaussian with the local standard deviation σ.
 
     Args:
-        log_sigma: Function `log_sigma(x, theta)` that gives s(x), a number; without it
-            $s = \tanh(g_1 x_1 + g_2 x_2)$ in two dimensions, of the coordinates that the data have.
+        log_sigma: Function `log_sigma(x, theta)` that returns the number s(x); by default
+            $s = \tanh(g_1 x_1 + g_2 x_2)$ in two dimensions, in the coordinates of the data.
             σ must not grow faster than linearly with x, or particles reach infinity.
         parameters: Priors, or `Parameter`s, of the parameters of `log_sigma`.
         name: Name of the model.
-        summary: What it is, in a line.
+        summary: Description in one line.
 
     Raises:
         DriftbayesError: Only one of `log_sigma` and `parameters` is given, or a parameter has the

@@ -1,4 +1,4 @@
-"""Langevin motion driven by Student's noise, as Gaussian noise of fluctuating intensity."""
+"""Langevin motion driven by Student's noise: Gaussian noise of fluctuating intensity."""
 
 __all__ = ["student_langevin"]
 
@@ -18,19 +18,19 @@ from driftbayes.sde.model import SDE
 from driftbayes.sde.models._parameters import LANGEVIN
 from driftbayes.sde.models.dissipation import relaxation, renewal_noise, steady
 
-# Where the intensity is tabulated: a normal number lies beyond once in 1e15.
+# Range of the interpolated intensity: a normal number exceeds it with probability 1e-15.
 _RANGE = 8.0
 _DEGREE = 40
 
 
 def log_intensity(degrees: float) -> Callable[[Array], Array]:
-    """Ln of the intensity as a function of a standard normal number.
+    """Return the log intensity as a function of a standard normal number.
 
     Args:
-        degrees: Degrees of freedom ν > 2: the intensity is (ν - 2) over a chi-square number.
+        degrees: Degrees of freedom ν > 2; the intensity is (ν - 2) over a chi-square variable.
     """
     z = _RANGE * np.cos(np.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1))
-    # The intensity rises with z; either tail is inverted by itself.
+    # The intensity increases with z; each tail is inverted separately.
     half = degrees / 2
     chi_square = 2 * np.where(
         z > 0, gammaincinv(half, ndtr(-np.abs(z))), gammainccinv(half, ndtr(-np.abs(z)))
@@ -38,32 +38,32 @@ def log_intensity(degrees: float) -> Callable[[Array], Array]:
     values = np.log(degrees - 2) - np.log(chi_square)
     coefficients = chebyshev.chebfit(z / _RANGE, values, _DEGREE)
 
-    def at(z: Array) -> Array:
+    def evaluate(z: Array) -> Array:
         x = jnp.clip(z / _RANGE, -1.0, 1.0)
         first = second = jnp.zeros_like(x)
         for coefficient in coefficients[:0:-1]:
             first, second = coefficient + 2 * x * first - second, first
         return coefficients[0] + x * first - second
 
-    return at
+    return evaluate
 
 
 def student_langevin(degrees: float = 4.0) -> SDE:
-    r"""Langevin motion driven by noise whose kicks have Student's distribution.
+    r"""Langevin motion driven by noise with Student's distribution.
 
     $$\mathrm{d}U = -\gamma U\,\mathrm{d}t + \gamma\sqrt{2k\,\varepsilon(t)}\,\mathrm{d}W, \qquad
       \varepsilon = (\nu - 2)/\chi^2_\nu$$
 
-    The relative intensity ε has mean 1 and an inverse gamma distribution at any time, common to the
-    axes of a particle; it is a function of an Ornstein--Uhlenbeck process Z of unit variance that
-    forgets at rate β. Given ε the noise is Gaussian. So kicks over times far below 1/β have
-    Student's multivariate distribution with ν degrees of freedom, sums of kicks over times far
-    beyond are Gaussian, and second moments are those of `Langevin(gamma, k)`. As β → 0 it is
+    The relative intensity ε has mean 1 and an inverse gamma distribution at any time, and is common
+    to the axes of a particle. It is a function of an Ornstein--Uhlenbeck process Z of unit variance
+    with decorrelation rate β. Given ε the noise is Gaussian. Noise over times much shorter than 1/β
+    has Student's multivariate distribution with ν degrees of freedom; over much longer times it is
+    Gaussian. Second moments are those of `Langevin(gamma, k)`. As β → 0 the model is
     `langevin+scatter` with $s^2 = 2/\nu$ and $k(\nu - 2)/\nu$; as β → ∞, or ν → ∞, it is
-    `Langevin(gamma, k)`. It is no Lévy process: its kicks depend on each other.
+    `Langevin(gamma, k)`. It is not a Lévy process: its increments are dependent.
 
     Args:
-        degrees: Degrees of freedom ν > 2, fixed; 4 by default, with which fourth moments of the
+        degrees: Fixed degrees of freedom ν > 2; for the default of 4, fourth moments of the
             velocity do not exist.
 
     Raises:
@@ -88,7 +88,7 @@ def student_langevin(degrees: float = 4.0) -> SDE:
     return SDE(
         drift,
         diffusion,
-        {**LANGEVIN, "renewal": Parameter("β", "rate at which the intensity forgets", 0, -1)},
+        {**LANGEVIN, "renewal": Parameter("β", "decorrelation rate of the intensity", 0, -1)},
         name="student_langevin",
         summary=f"langevin driven by Student's noise of {degrees:g} degrees of freedom",
         hidden=Hidden(1, relaxation, renewal_noise, steady),
