@@ -78,9 +78,9 @@ def whole_evidence() -> None:
     data = flight_data(100, 25)
     compiled: list[float] = []
 
-    def listen(event: str, duration: float, **_: Any) -> None:
+    def listen(event: str, duration_secs: float, **_: Any) -> None:
         if event.endswith("backend_compile_duration"):
-            compiled.append(duration)
+            compiled.append(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     began, cpu = time.perf_counter(), time.process_time()

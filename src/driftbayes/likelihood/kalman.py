@@ -227,9 +227,9 @@ def dense_terms(
         own = np.zeros(n_steps + 1)
         if data.position_sd is not None:
             own = data.position_sd[start_sd : start_sd + n_steps + 1] ** 2
-        one_det, one_form = _dense_run(mean_square_displacement, dx, interval, own, noise_variance)
-        log_det = log_det + one_det
-        quadratic = quadratic + one_form
+        dx, interval, own = jax.device_put((dx, interval, own))
+        run = _dense_run(mean_square_displacement, dx, interval, own, noise_variance)
+        log_det, quadratic = log_det + run[0], quadratic + run[1]
         start, start_sd = start + n_steps, start_sd + n_steps + 1
     return GaussianTerms(
         n=jnp.asarray(float(data.n_displacements)), log_det=log_det, quadratic=quadratic
