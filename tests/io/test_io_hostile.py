@@ -15,21 +15,23 @@ from driftbayes.io import limits, read_trajectories, zarr_store
 
 
 @pytest.mark.parametrize(
-    ("kinds", "n_cases", "least"),
+    ("kinds", "n_cases", "min_tried", "min_read"),
     [
         # Of the other kinds there are tests in this folder, file by file.
-        (("tables", "numpy", "parquet", "special"), 31, 65),
-        pytest.param(fuzz_hostile.KINDS, 60, 110, marks=pytest.mark.slow),
+        (("tables", "numpy", "parquet", "special"), 31, 65, 3),
+        pytest.param(fuzz_hostile.KINDS, 60, 110, 7, marks=pytest.mark.slow),
     ],
     ids=["some", "all"],
 )
-def test_mutated_and_hostile_files_are_read_or_refused(tmp_path, kinds, n_cases, least):
+def test_mutated_and_hostile_files_are_read_or_refused(
+    tmp_path, kinds, n_cases, min_tried, min_read
+):
     # Hostile files and a mutation of each sample; `make fuzz` tries thousands.
     tally = fuzz.run(tmp_path, n_cases=n_cases, hostile=kinds, n_workers=2)
     assert tally.failures == [], fuzz.table(tally)
     # Nothing passes because nothing was tried.
-    assert tally.n_cases >= least
-    assert tally.outcomes["read"] > 6
+    assert tally.n_cases >= min_tried
+    assert tally.outcomes["read"] >= min_read
     assert not (tmp_path / "hostile" / fuzz_hostile.MARK).exists()
 
 
