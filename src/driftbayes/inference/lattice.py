@@ -20,7 +20,7 @@ __all__ = [
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,12 +185,15 @@ MAX_DISTANCE = 60.0
 MAX_RATIO, _UNKNOWN_RATIO = 0.95, 0.5
 
 
-def stretch(w: FloatArray) -> FloatArray:
+_Real = TypeVar("_Real", float, FloatArray)
+
+
+def stretch(w: _Real) -> _Real:
     """Return a sinh(w/a): nodes are even near the peak, and ever wider apart in the tails."""
     return EVEN * np.sinh(w / EVEN)
 
 
-def unstretch(u: FloatArray) -> FloatArray:
+def unstretch(u: _Real) -> _Real:
     """Invert `stretch`."""
     return EVEN * np.arcsinh(u / EVEN)
 
