@@ -62,7 +62,7 @@ settings.load_profile("driftbayes")
 
 # Linux allows a process 65,530 stretches of memory. Every compiled program holds several, and JAX
 # keeps them all: the suite, in one process, would pass the limit and be aborted.
-_MOST_MAPPINGS = 25_000
+_MAX_MAPPINGS = 25_000
 
 
 # The older emitters of XLA and one part per program: compiling takes a third of the time.
@@ -122,7 +122,7 @@ def quickly_compiled(request):
 def _forget_compiled_programs():
     yield
     mappings = Path("/proc/self/maps")
-    if mappings.exists() and len(mappings.read_bytes().splitlines()) > _MOST_MAPPINGS:
+    if mappings.exists() and len(mappings.read_bytes().splitlines()) > _MAX_MAPPINGS:
         jax.clear_caches()
         gc.collect()
 

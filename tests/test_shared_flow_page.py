@@ -51,6 +51,7 @@ def test_a_known_flow_in_a_periodic_square_is_recovered(benchmark, base):
         assert found.log_sd[name] < 0.5
 
 
+@pytest.mark.slow
 def test_laplace_s_evidence_is_close_to_the_integral(benchmark):
     data = simulated(benchmark, Brownian(kappa=0.05), 30, 12)
     given = benchmark.hypothesis("brownian+eddies", SCALING, 0.5)

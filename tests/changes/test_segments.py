@@ -121,7 +121,7 @@ def test_all_segmentations_one_by_one_give_the_same(kind, n_dim):
     check_against_enumeration(result, enumerated(known, times_of(run), RATE), 1e-12)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", HYPOTHESES)
 @pytest.mark.parametrize("is_regular", [True, False])
 def test_a_segment_is_judged_as_a_run_is_compared(kind, is_regular):

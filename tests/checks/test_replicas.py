@@ -150,6 +150,7 @@ def hypothesis_of(name):
     return Hypothesis(family, **priors)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -252,7 +253,7 @@ def turning_hypothesis():
     return Hypothesis(TURNING, **priors, flow=Fixed(0.5))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sense", [1.0, -1.0])
 @pytest.mark.parametrize("case", ["regular", "noisy"])
 def test_whitening_undoes_colouring_of_a_rotation_of_either_sense(case, sense):
@@ -277,6 +278,7 @@ def test_innovations_of_a_rotation_square_to_the_likelihood():
     assert_allclose(np.sum(white**2), min(map(float, both)), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_replicas_of_a_rotation_turn_as_the_data_do():
     data = langevin_data()
     layout, hypothesis = Layout(data), turning_hypothesis()

@@ -263,17 +263,15 @@ def test_what_cannot_be_written_is_refused_first(ask, source_of, tmp_path, name,
     assert contents(tmp_path) == before
 
 
-# Figures that take seconds; tests of their commands draw them by default.
-LONG = {"check", "pairs", "segments", "field"}
+# These take seconds; the tests of these commands write their outputs by default.
+LONG = {"check", "pairs", "segments", "field", "sensitivity"}
 
 
 @pytest.mark.parametrize(
     # Ensembles to score are written, and figures of them, in tests/verification.
     ("name", "dest", "suffix"),
     [
-        pytest.param(*c.values, id=c.id, marks=pytest.mark.slow)
-        if c.values[0] in LONG and c.values[1] == "figure"
-        else c
+        pytest.param(*c.values, id=c.id, marks=pytest.mark.slow) if c.values[0] in LONG else c
         for c in FILES
         if c.values[0] not in ("turbulence movie", "score")
     ],
@@ -333,6 +331,7 @@ def test_a_folder_of_somebody_is_not_filled(ask, tmp_path, name, overwrite):
     assert contents(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_results_in_a_folder_of_ours_are_replaced_when_told(ask, tmp_path, monkeypatch):
     from driftbayes.reproduce import calibration
 

@@ -105,6 +105,7 @@ def test_blocks_have_no_common_axes_near_a_pole(ask, tmp_path):
     assert "langevin+mean needs axes that all trajectories share" in answer.err
 
 
+@pytest.mark.slow
 def test_workers_do_not_change_a_digit(ask, process, tracks_csv):
     options = ("--taus", TAUS, *PRIORS, "--json", "--block-points", "100")
     threads = ask("scan", tracks_csv, *options)

@@ -82,6 +82,7 @@ def test_listener_hears_the_compiler(compiled):
     assert len(compiled) == 1
 
 
+@pytest.mark.slow
 def test_second_process_reads_every_program_from_the_cache(process, files):
     """What one command compiled, a later one on another file finds on disk."""
     options = ("--models", "brownian+noise", "-v")

@@ -357,6 +357,7 @@ def test_the_command_of_a_scan_reads_the_file_as_it_was_read(client, tracks_csv)
         assert line.count(option) == 1
 
 
+@pytest.mark.slow
 def test_a_cancelled_scan_keeps_what_is_done_and_ends_the_rest(client, tracks_csv, monkeypatch):
     from driftbayes.explore import scans
 

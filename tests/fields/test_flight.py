@@ -195,6 +195,7 @@ def test_coefficients_join_where_series_end():
     assert_allclose(slopes, numeric, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["both", "flow"])
 @pytest.mark.parametrize("n_dim", [1, 2])
 def test_the_density_of_a_step_integrates_to_one(n_dim, name):

@@ -32,6 +32,7 @@ def log_densities(problem, name="homogeneous", theta=None):
     return found - np.log(problem.grid.volumes.flat[0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n_dim", [1, 2])
 def test_the_gradient_is_that_of_differences(n_dim):
     rng = np.random.default_rng(0)
@@ -139,6 +140,7 @@ def test_interpolated_densities_integrate_to_one():
     assert errors[0.003, 41] / errors[0.003, 81] > 3
 
 
+@pytest.mark.slow
 def test_long_steps_are_recovered_where_the_local_gaussian_is_biased():
     data = steps(np.random.default_rng(4), 1200, tau=0.5, n_sub=100)
     x = np.linspace(0.05, 0.95, 19)[:, None]
@@ -159,6 +161,7 @@ def test_long_steps_are_recovered_where_the_local_gaussian_is_biased():
     assert "Fokker–Planck density of steps" in str(fit)
 
 
+@pytest.mark.slow
 def test_one_hessian_serves_all_members_of_weight(monkeypatch):
     """As where there are many splines: evidences are off by a fifth of a nat or less."""
     data = steps(np.random.default_rng(5), 600, tau=0.5, n_sub=100)

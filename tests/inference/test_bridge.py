@@ -181,6 +181,7 @@ def test_the_same_key_gives_the_same_evidence():
     assert other.log_evidence != found.log_evidence
 
 
+@pytest.mark.slow
 def test_each_target_of_a_batch_has_its_own_evidence():
     # In one of two modes each, as below, so that one program serves both.
     ones = BimodalTarget.make(2).ones

@@ -100,6 +100,7 @@ def test_integral_over_all_parameters_is_that_with_the_scale_in_closed_form(name
         assert_allclose(one, other, rtol=1e-2)  # from a cloud of points
 
 
+@pytest.mark.sampled(2)
 @both
 def test_state_space_engine_gives_the_same_evidence(name):
     data = langevin_data(1.0)

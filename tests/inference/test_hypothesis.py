@@ -82,6 +82,7 @@ def test_log_prior_is_the_sum_over_parameters(z):
     assert_allclose(MIXED.log_prior(theta), sum(map(float, each)), rtol=1e-13)
 
 
+@pytest.mark.sampled(3)
 @families
 def test_log_joint_is_likelihood_and_prior(family):
     data = prepare(Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), 0.7))

@@ -33,6 +33,7 @@ def test_every_method_has_a_name():
     assert METHODS == ("auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "method"),
     [

@@ -80,6 +80,7 @@ def assert_found(estimate, log_evidence):
 # --- Evidences known in closed form -------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", [pytest.param("gaussian-1", marks=pytest.mark.slow), "gaussian-4", "bimodal-2"]
 )
@@ -173,6 +174,7 @@ def test_constant_likelihood_gives_the_prior():
     assert np.all(np.abs(found.weights @ found.z) < FIVE_SIGMA / np.sqrt(500))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("low", [-3.0, -np.inf])
 def test_two_plateaus(low):
     found = nested(StepTarget.make(low), jax.random.key(0))

@@ -112,6 +112,7 @@ def test_chains_differ_from_each_other(chains):
     assert len({float(z) for z in chains.z[:, 0, 0]}) == 4
 
 
+@pytest.mark.slow
 def test_each_target_of_a_batch_gets_its_own_posterior_from_the_prior():
     shifts = jnp.asarray([-5.0, 0.0, 5.0])
     targets = GaussianTarget(

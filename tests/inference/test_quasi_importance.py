@@ -203,6 +203,7 @@ def test_a_strongly_curved_posterior_is_low_by_little():
         assert abs(off) < 0.06 or estimate.status is not Status.OK
 
 
+@pytest.mark.slow
 def test_quasi_random_points_beat_random_draws():
     """Same number of evaluations; random draws from the mixture of the first stage."""
     p = 5

@@ -126,6 +126,7 @@ def noisy(factor=1.0):
     )
 
 
+@pytest.mark.slow
 def test_other_priors_cost_no_evaluations_and_agree_with_those_computed_anew(monkeypatch):
     data, n_points = two_classes(), [0]
     terms = Density.terms

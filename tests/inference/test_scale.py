@@ -83,6 +83,7 @@ def test_derivative_is_that_of_the_recurrence(nu, x):
 # --- Evidence and posterior of a scale ---------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("prior", [Exponential(mean=0.3), Gamma(shape=2.5, mean=4.0)])
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_evidence_is_the_integral_over_the_scale(n, prior):

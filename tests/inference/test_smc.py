@@ -85,6 +85,7 @@ def check(estimate, log_evidence):
 slow = pytest.mark.slow
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [

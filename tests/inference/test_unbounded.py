@@ -59,7 +59,7 @@ def growth(name, data, point, shrunk):
     return (high - low) / np.log(cs[0] / cs[1])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("n_dim", "n", "n_zero"), [(2, 40, 20), (2, 40, 21), (1, 40, 27), (1, 40, 28)]
 )
@@ -104,6 +104,7 @@ def test_classes_are_infinite_where_one_of_them_can_collapse(name, still_steps):
     assert (reason is not None) == (found >= volume - 0.01 and still_steps > 0)
 
 
+@pytest.mark.slow
 def test_outliers_are_infinite_where_runs_begin_with_many_repeats():
     model = model_named("brownian+noise+outliers", MODELS, 2)
     few, many = (db.displacements(tracks_with_still(4, 9, 2, 2, n), 1.0) for n in (1, 12))

@@ -90,6 +90,7 @@ def test_times_are_seconds_since_1970(truth):
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
 @pytest.mark.parametrize(
     "layout",

@@ -114,6 +114,7 @@ def test_evidence_of_a_long_run_tells_what_windows_leave_out():
     assert any("from the 255 before it" in warning for warning in rough.warnings)
 
 
+@pytest.mark.slow
 def test_windows_of_the_toeplitz_engine_tell_what_they_leave_out(monkeypatch):
     """The stated bound holds the change that the whole runs make."""
     model = MODELS["fractional"]

@@ -120,6 +120,7 @@ def test_scatter_is_the_student_distribution_of_each_track():
         assert_allclose(value, total, rtol=1e-10)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["brownian+blur+noise*2", "langevin*2", "langevin+noise*2"])
 def test_forms_by_length_are_those_of_the_filter(name):
     model = model_named(name, MODELS)

@@ -171,7 +171,7 @@ def log_likelihood(name, theta, data):
     return density.terms(np.array([[theta[n] for n in hypothesis.names]]))[0][0]
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("noise", ["", "+noise"])
 @pytest.mark.parametrize("kind", ["regular", "apart", "gaps", "uneven", "errors", "alike"])
 @pytest.mark.parametrize("base", list(MODELS))
@@ -183,6 +183,7 @@ def test_density_is_that_of_all_particles_together(base, kind, noise):
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["unshared", "unlike"])
 @pytest.mark.parametrize("base", list(MODELS))
 def test_density_at_times_that_particles_do_not_share(base, kind):
@@ -296,7 +297,7 @@ def test_uses_that_are_not_known_are_refused_in_one_sentence(option):
         tracks.check(1.0, n_replicas=100, **how)
 
 
-@pytest.mark.parametrize("option", ["common", "flow"])
+@pytest.mark.parametrize("option", ["common", pytest.param("flow", marks=pytest.mark.slow)])
 def test_one_particle_spreads_by_its_whole_diffusivity(option):
     x = np.cumsum(np.random.default_rng(0).normal(size=(5, 12, 2)), axis=1)
     tracks = db.read(x, dt=1.0)

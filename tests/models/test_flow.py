@@ -485,6 +485,7 @@ def test_groups_given_all_particles_before_are_exact(option, period, monkeypatch
     assert 1e-6 < errors[40] < 0.5 * errors[5]
 
 
+@pytest.mark.slow
 def test_the_evidence_says_that_particles_were_conditioned_on_neighbours(monkeypatch):
     monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 0)
     monkeypatch.setattr("driftbayes.likelihood.flow._GROUP", 10)

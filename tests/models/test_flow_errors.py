@@ -182,7 +182,7 @@ def dense(base, option, data, sigma):
     return -0.5 * (len(values) * np.log(2 * np.pi) + log_det + quadratic)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("errors", [False, True])
 @pytest.mark.parametrize("who", [COMING, STAYING])

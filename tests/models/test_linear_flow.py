@@ -110,7 +110,7 @@ def dense(base, data, shape=None, sigma=0.0, *, flow, gradient):
     return own + maps @ wide @ maps.T, wide @ maps.T, wide
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "make"),
     [

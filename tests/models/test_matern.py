@@ -162,6 +162,7 @@ def slopes(theta):
     return jax.jacfwd(row)(theta), jax.hessian(lambda theta: jnp.sum(row(theta)))(theta)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("nu", [1e-8, 0.5, 23.9, 24.1, 1e3])
 @pytest.mark.parametrize("x", [1e-8, 1e-3, 1.0, 1e3, 1e8])

@@ -186,7 +186,7 @@ def test_model_is_an_immutable_tree_of_arrays(family):
     assert len(jax.tree.leaves(model)) == len(family.parameters)
 
 
-@pytest.mark.sampled(3, like="gradients")
+@pytest.mark.sampled(9, like="gradients")
 @families
 def test_gradient_of_a_model_is_a_model(family):
     data = Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), TAU)
@@ -220,6 +220,7 @@ def test_unit_without_names_is_written_in_length_and_time():
 # --- The law of motion, reached by several ways ------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @families
 @given(draw=st.data())
 def test_autocovariance_is_the_second_difference_of_the_mean_square_displacement(family, draw):
@@ -344,7 +345,7 @@ def test_scale_parameter_multiplies_every_covariance(family, draw, factor):
         assert_allclose(part(scaled), expected, rtol=1e-12, atol=1e-14 * np.abs(expected).max())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @families
 @given(draw=st.data(), data=some.regular(), length=some.scales(), time=some.scales())
 def test_change_of_units_costs_the_likelihood_only_its_jacobian(family, draw, data, length, time):
@@ -494,7 +495,7 @@ def test_limit_is_the_model_that_is_named(name):
 # --- Simulation --------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @families
 @pytest.mark.parametrize("tau", [0.01, 0.7, 100.0])
 def test_simulated_steps_have_the_covariance_that_the_likelihood_assumes(family, tau):

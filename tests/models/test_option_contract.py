@@ -278,6 +278,7 @@ def family(text):
         return None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "chain"), CASES)
 def test_every_chain_of_options_has_the_density_of_the_dense_reference(name, chain):
     model = family(name + chain)

@@ -231,6 +231,7 @@ def test_combinations_that_are_not_known_are_refused(name, message):
         model_named(name, MODELS, 2)
 
 
+@pytest.mark.slow
 def test_evidence_finds_the_outliers_that_were_drawn():
     truth = {"kappa": 0.05, "sigma": 0.3, "fraction": 0.05, "spread": 6.0}
     model = model_named("brownian+noise+outliers", MODELS, 2)(**truth)

@@ -114,6 +114,7 @@ def test_the_dense_reference_is_a_double_integral():
                 assert_allclose(number, value, atol=1e-3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("case", "sigma"),
     [
@@ -205,6 +206,7 @@ def test_rotation_is_for_oscillating_velocities_in_a_plane():
         model.log_likelihood(Displacements.from_array(np.ones((2, 3, 3)), TAU))
 
 
+@pytest.mark.slow
 def test_gradient_is_finite_where_axes_are_independent():
     ready = prepare(DATA["regular"](), model_named("oscillating+rotating", MODELS).needs())
     slope = jax.jit(jax.grad(lambda t: named("oscillating+rotating", **t).log_density(ready)))

@@ -112,7 +112,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("data", [regular(), irregular()], ids=["regular", "irregular"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_density_of_a_sum_is_that_of_added_covariances(pair, data):
@@ -150,7 +150,7 @@ def test_position_acts_on_nothing_in_any_state_space():
             assert_allclose(propagator[:, 0], np.eye(len(propagator))[0], atol=0)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sense", [1.0, -1.0])
 @pytest.mark.parametrize("kind", ["regular", "irregular", "noisy"])
 def test_rotating_component_and_mean_flow_against_a_dense_covariance(kind, sense):
@@ -191,6 +191,7 @@ def test_engines_agree_on_a_rotating_sum():
     assert_allclose(one, other, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_simulated_steps_have_the_covariance_of_the_density():
     model = named("langevin&oscillating+rotating+noise", sigma=0.3)
     size = {"n_particles": 20_000, "n_steps": 3, "n_dim": 2, "tau": TAU}

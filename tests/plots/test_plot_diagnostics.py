@@ -66,6 +66,7 @@ def test_given_axes_are_used_and_returned(plot, dataset):
     assert len(plt.get_fignums()) == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("plot", FIGURES)
 @pytest.mark.parametrize("shape", [(1, 80), (3, 2), (2, 3)])
 def test_one_trajectory_and_one_step_can_be_drawn(plot, shape):

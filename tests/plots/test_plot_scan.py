@@ -72,6 +72,7 @@ FIGURES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("figure", FIGURES)
 def test_axes_come_back_labelled_and_can_be_drawn(figure, dataset):
     ax = FIGURES[figure](dataset)

@@ -199,7 +199,7 @@ def moments_of_paths(model, whole, horizons, tau):
     return zero + last[:, None], cov
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_forecast_is_the_conditional_gaussian_given_the_track(name):
     family = model_named(name, MODELS)

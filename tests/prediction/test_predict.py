@@ -253,6 +253,7 @@ def conditioned(times, x, horizons, gamma, k, sd):
 
 
 # Every second fix is a regular track, too.
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "case",
     [pytest.param("regular", marks=pytest.mark.slow), "sampled", "irregular", "noisy"],
@@ -313,6 +314,7 @@ def test_brownian_particles_forget_all_but_their_place():
     assert abs(correlation) < SIGMAS / np.sqrt(n)
 
 
+@pytest.mark.slow
 def test_ensemble_of_fresh_particles_has_the_predictive_variance():
     """Two fixes far apart tell nothing of the velocity: the particle is as good as fresh."""
     x = np.zeros((40, 2, 2))

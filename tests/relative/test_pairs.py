@@ -70,6 +70,7 @@ def tracks_of(r):
     return Trajectories.from_arrays(x, dt=TAU)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("xi", "law"), [(0.0, "rayleigh"), (4 / 3, "richardson"), (1.0, "power"), (2.0, "lundgren")]

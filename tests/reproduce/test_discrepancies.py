@@ -91,6 +91,7 @@ def _modes(grid, forcing):
     return np.hypot(grid.kx[0, forcing.columns], grid.ky[forcing.rows, 0])
 
 
+@pytest.mark.slow
 def test_the_rate_of_a_reading_makes_the_simulator_draw_kicks_of_its_variance(forcing):
     grid = Grid(GRID)
     for i, variance in ((0, 8.9e8 / (2 * np.pi)), (1, 8.93e8 / np.pi)):
@@ -198,6 +199,7 @@ def test_the_time_mean_of_a_modes_energy_and_its_variance_are_the_integrals():
     assert_allclose(double / (b - a) ** 2, variance_of_time_mean(rate, k, a, b), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_drawn_modes_have_the_mean_and_spread_of_the_closed_form(spurious):
     n = 4000
     for name in ("energy_mean", "enstrophy_mean"):

@@ -34,6 +34,7 @@ def noisy(exact):
     return replace(exact, position_sd=rng.uniform(0.05, 0.3, int((exact.row_sizes + 1).sum())))
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_biased_by_about_one_over_its_size_at_each_number(noisy):
     # 4 runs of 12 steps in a plane: 96 numbers.
     wanted = float(Langevin(**THETA).log_likelihood(noisy))

@@ -160,6 +160,7 @@ def test_the_likelihood_of_noisy_fixes_is_that_of_the_reference(name):
     assert abs(free - wanted) < 3.5 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "stable")) for n in CASES]
 )

@@ -117,6 +117,7 @@ def test_the_command_knows_all_simulators():
     assert set(command.SIMULATORS) == set(SIMULATORS)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", DIFFUSIVITY)
 def test_what_is_called_a_diffusivity_is_one(name):
     model = MODELS[name]

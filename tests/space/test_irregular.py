@@ -50,6 +50,7 @@ def leaves(name, data, labels):
 NAMES = ["brownian", "brownian+mean", "brownian+anisotropic+mean", "langevin", "langevin+mean"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_all_steps_together_have_the_evidence_of_a_comparison(name):
     data = irregular()

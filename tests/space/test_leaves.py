@@ -43,6 +43,7 @@ def moments(name, labels=None, **how):
     return step_moments(dx, predecessors(sizes), labels, window, TAU, apart=apart)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", ["brownian", "langevin", "brownian+mean", "langevin+mean", "brownian+anisotropic+mean"]
 )

@@ -120,6 +120,7 @@ def test_probabilities_and_bayes_factors_agree(divided):
     assert set(both["rivals"]["scatter"]) == {"brownian+scatter", "langevin+scatter"}
 
 
+@pytest.mark.slow
 def test_errors_are_calibrated_for_maps_from_the_prior():
     """Regions divided and diffusivities drawn as the prior says: errors are as large as stated.
 
@@ -170,6 +171,7 @@ def test_variation_within_cells_of_a_gradient_is_seen():
     assert_allclose(np.sqrt(variation), 1e-4 / np.sqrt(12), rtol=0.1)
 
 
+@pytest.mark.slow
 def test_a_shear_flow_is_resolved_or_disperses():
     """U sin ky: a map of the flow at a short time, Taylor's diffusivity at a long one."""
     rng = np.random.default_rng(1)

@@ -11,6 +11,7 @@ from driftbayes.io.blocks import plan_blocks, read_block
 SAMPLES = sorted((Path(__file__).parents[1] / "io" / "data").iterdir())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_blocks_are_the_whole_file_to_the_last_bit(path):
     whole = read_trajectories(path)

@@ -116,6 +116,7 @@ def ordinary():
     return scan_hypotheses(TRACKS, hypotheses, TAUS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.usefixtures("_knows_ragged_zarr")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_scan_is_that_of_the_whole_file(files, name, ordinary):

@@ -212,6 +212,7 @@ def test_the_looking_finds_doors_that_are_open(tmp_path):
         assert len(doors(psutil.Process())) >= 2
 
 
+@pytest.mark.slow
 def test_workers_that_keep_dying_end_in_a_sentence(scan):
     process = scan("--workers", "2")
     killed = set()

@@ -52,6 +52,7 @@ def test_two_waves_have_energy_6_and_enstrophy_58(n):
     assert_allclose(enstrophy_mean(grid, zeta), 58.0, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_a_thousand_forced_steps_leave_the_field_real(forced):
     zeta = np.asarray(forced[1].zeta)
     column = zeta[:, 0]

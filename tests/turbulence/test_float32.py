@@ -42,6 +42,7 @@ def ends():
     return found
 
 
+@pytest.mark.slow
 def test_precisions_agree_after_fifty_forced_steps(ends):
     double, single = ends["double"], ends["single"]
     assert size(single[0].zeta - double[0].zeta) < 1e-5 * size(double[0].zeta)

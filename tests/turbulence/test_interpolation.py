@@ -46,6 +46,7 @@ def _exact(x, y):
 
 
 # A spline of degree p has an error of order p + 1, its derivative of order p.
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "order"), [("bilinear", 2), ("cubic", 3), ("quintic", 5)])
 def test_the_order_of_the_velocity(name, order):
     errors = []

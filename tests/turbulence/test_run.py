@@ -158,6 +158,7 @@ def test_a_finished_run_resumed_changes_nothing(unbroken):
     assert contents(unbroken) == before
 
 
+@pytest.mark.slow
 def test_particles_are_released_where_they_are_told(tmp_path):
     positions = np.random.default_rng(0).uniform(-50.0, 50.0, size=(20, 2))
     folder = run(SMALL.changed(spin_up=0.0), tmp_path / "r", positions=positions)
@@ -233,6 +234,7 @@ def interrupted(tmp_path_factory):
     return folder
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["cut", "flipped", "emptied"])
 def test_a_damaged_checkpoint_is_passed_over(unbroken, interrupted, tmp_path, how):
     shutil.copytree(interrupted, tmp_path / "r")

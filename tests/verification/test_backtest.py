@@ -29,6 +29,7 @@ def result():
     )
 
 
+@pytest.mark.slow
 def test_the_model_of_the_data_predicts_best(result):
     assert set(result.ensembles) == {
         *("brownian", "langevin", "model average", "persistence", "fixed kappa")
