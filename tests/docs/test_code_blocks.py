@@ -42,6 +42,7 @@ CHANCE = {"docs/commands/backtest.md": 0.35, "docs/forecasts.md": 0.35}
 LONG = {
     *("docs/forecasts.md", "docs/turbulence-experiment.md"),
     *(f"docs/commands/{name}.md" for name in ("backtest", "check", "pairs", "recommend", "report")),
+    "docs/commands/segments.md",
     *(
         f"docs/tutorials/{name}.md"
         for name in ("animal", "dask-cluster", "forecast-opendrift", "new-model", "particles")
