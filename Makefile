@@ -29,11 +29,10 @@ demo: setup
 	@echo "The paper's figures are demo/figure1.png, demo/figure2.png and demo/paper/figure3.png to figure9.png; a small flow of our own, demo/turbulence.gif."
 	@echo "The report to read first: demo/report.html"
 
-# One process more than there are cores, as some tests wait for a browser or another process; a file
-# in one of them: fixtures are made once.
-JOBS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
+# In as many processes as there are cores, a file in one of them: fixtures are made once. One more
+# process compiles as much again and gains nothing.
 test: setup
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # The slow tests, and those of models and inference with arrays checked against their annotations
 # and more examples.
