@@ -72,7 +72,10 @@ def count_changes(table: Any, m: int, tail: float) -> Any:
     while counted < 1 - tail and n <= m:
         if n == len(out):
             longer = np.zeros((2 * n, m + 1))
-            longer[:n] = out
+            # Not longer[:n] = out, for whose message about shapes Numba compiles five seconds.
+            for i in range(n):
+                for j in range(m + 1):
+                    longer[i, j] = out[i, j]
             out = longer
         for i in range(m - n, -1, -1):
             at, total = row(i, m) - i - 1, 0.0

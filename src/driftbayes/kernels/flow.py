@@ -9,8 +9,10 @@ import numpy as np
 from driftbayes.kernels.compiled import compiled
 from driftbayes.typing import FloatArray
 
+_FASTMATH = {"contract", "reassoc", "nsz"}
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})
+
+@compiled(fastmath=_FASTMATH)
 def separate(x: Any, period: Any, out: Any) -> None:
     """Distances of the nearest images of particles."""
     for p in range(len(x)):
@@ -25,7 +27,7 @@ def separate(x: Any, period: Any, out: Any) -> None:
             out[p, q] = out[q, p] = np.sqrt(total)
 
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})
+@compiled(fastmath=_FASTMATH)
 def correlate(x: Any, r: Any, period: Any, shape: Any, out: Any) -> None:
     """Correlation of the kicks of particles, by axis and particle if axes correlate."""
     length, own, divergence, smoothness = shape
@@ -63,7 +65,7 @@ def correlate(x: Any, r: Any, period: Any, shape: Any, out: Any) -> None:
             out[p, n + q] = out[q, n + p] = out[n + p, q] = out[n + q, p] = mixed
 
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})
+@compiled(fastmath=_FASTMATH)
 def _factorise(a: Any) -> bool:
     """Cholesky's factor in the lower triangle, in place; False where there is none."""
     n = len(a)
@@ -81,7 +83,7 @@ def _factorise(a: Any) -> bool:
     return True
 
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})
+@compiled(fastmath=_FASTMATH)
 def _solve(factor: Any, b: Any) -> None:
     """Forward substitution, in place."""
     for i in range(len(factor)):
@@ -94,7 +96,17 @@ def _solve(factor: Any, b: Any) -> None:
             b[i, c] *= scale
 
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})
+# A loop: for an assignment of whole arrays Numba compiles a message about their shapes, which takes
+# five seconds.
+@compiled(fastmath=_FASTMATH)
+def _combine(a: float, first: Any, b: float, second: Any, out: Any) -> None:
+    """Put a times one matrix plus b times another into `out`, which may be either."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = a * first[i, j] + b * second[i, j]
+
+
+@compiled(fastmath=_FASTMATH)
 def _filter(
     x: Any, r: Any, period: Any, dx: Any, matrices: Any, start: float, shape: Any, out: Any
 ) -> float:
@@ -113,11 +125,11 @@ def _filter(
     for k in range(n_times):
         correlate(x[k], r[k], period, shape, corr)
         if k == 0 and has_memory:
-            cov[:] = start * corr
-        factor[:] = step * step * cov + q_xx * corr
+            _combine(start, corr, 0.0, corr, cov)
+        _combine(step * step, cov, q_xx, corr, factor)
         if not _factorise(factor):
             return np.nan
-        white[:] = dx[k] - step * mean
+        _combine(1.0, dx[k], -step, mean, white)
         _solve(factor, white)
         for i in range(size):
             log_det += 2 * np.log(factor[i, i])
@@ -125,10 +137,10 @@ def _filter(
                 for b in range(n_columns):
                     out[a, b] += white[i, a] * white[i, b]
         if has_memory:
-            white_cross[:] = step * moved * cov + q_xv * corr
+            _combine(step * moved, cov, q_xv, corr, white_cross)
             _solve(factor, white_cross)
-            mean *= moved
-            cov[:] = moved * moved * cov + q_vv * corr
+            _combine(moved, mean, 0.0, mean, mean)
+            _combine(moved * moved, cov, q_vv, corr, cov)
             for i in range(size):
                 for p in range(size):
                     weight = white_cross[i, p]
@@ -139,7 +151,7 @@ def _filter(
     return log_det
 
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})
+@compiled(fastmath=_FASTMATH)
 def _add_product(sign: float, a: Any, b: Any, out: Any) -> None:
     """Add aᵀb, or take it away."""
     for i in range(len(a)):
@@ -149,7 +161,7 @@ def _add_product(sign: float, a: Any, b: Any, out: Any) -> None:
                 out[p, q] += weight * b[i, q]
 
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})
+@compiled(fastmath=_FASTMATH)
 def _filter_noisy(
     crowd: Any, matrices: Any, start: float, shape: Any, errors: Any, out: Any
 ) -> float:
@@ -166,14 +178,14 @@ def _filter_noisy(
     of_error, cov = np.empty((size, size)), np.zeros((size, size))
     cross, speeds = np.zeros((size, size)), np.zeros((size, size))
     mean, speed = np.zeros((size, n_columns)), np.zeros((size, n_columns))
-    white = np.empty((size, n_columns))
+    factor_cross, white = np.empty((size, size)), np.empty((size, n_columns))
     log_det = 0.0
     for i in range(size):
         cov[i, i] = errors[0, i]
     for k in range(n_times):
         correlate(x[k], r[k], period, shape, corr)
         if k == 0 and has_memory:
-            speeds[:] = start * corr
+            _combine(start, corr, 0.0, corr, speeds)
         for i in range(size):
             for j in range(size):
                 both = cross[i, j] + cross[j, i]
@@ -181,7 +193,8 @@ def _filter_noisy(
                 of_error[i, j] = 0.0
             factor[i, i] += errors[k + 1, i]
             of_error[i, i] = errors[k + 1, i]
-        white[:] = dx[k] - mean - step * speed
+        _combine(1.0, dx[k], -1.0, mean, white)
+        _combine(1.0, white, -step, speed, white)
         if not _factorise(factor):
             return np.nan
         _solve(factor, white)
@@ -197,11 +210,12 @@ def _filter_noisy(
         mean[:] = 0.0
         _add_product(-1.0, of_error, white, mean)
         if has_memory:
-            factor_cross = moved * (cross + step * speeds) + q_xv * corr
+            _combine(moved, cross, moved * step, speeds, factor_cross)
+            _combine(1.0, factor_cross, q_xv, corr, factor_cross)
             _solve(factor, factor_cross)
-            speed *= moved
+            _combine(moved, speed, 0.0, speed, speed)
             _add_product(1.0, factor_cross, white, speed)
-            speeds[:] = moved * moved * speeds + q_vv * corr
+            _combine(moved * moved, speeds, q_vv, corr, speeds)
             _add_product(-1.0, factor_cross, factor_cross, speeds)
             cross[:] = 0.0
             _add_product(1.0, of_error, factor_cross, cross)

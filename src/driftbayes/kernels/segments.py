@@ -369,11 +369,11 @@ def filtered_moments(
     values = np.empty(n_nodes)
     last = -1
     for s in range(len(pairs)):
-        i, j = pairs[s, 0], pairs[s, 1]
-        if i != last:
-            _filter(dx, steps, start, candidates, i, sums)
-            last = i
-        n = n_dim * float(candidates[j] - candidates[i])
+        first, j = pairs[s, 0], pairs[s, 1]
+        if first != last:
+            _filter(dx, steps, start, candidates, first, sums)
+            last = first
+        n = n_dim * float(candidates[j] - candidates[first])
         for node in range(n_nodes):
             values[node] = log_weights[node] + _node_evidence(n, sums[node, j], form)
         top, total = values.max(), 0.0
@@ -385,8 +385,10 @@ def filtered_moments(
             out[s, 0, 0] += weight * nodes[node]
             out[s, 0, 1] += weight * nodes[node] ** 2
             if form[1] > 0:
-                first, second = _scale_moments(n, sums[node, j, 1], form)
-                out[s, 1, 0] += weight * first
-                out[s, 1, 1] += weight * second
-        out[s] /= total
+                mean, square = _scale_moments(n, sums[node, j, 1], form)
+                out[s, 1, 0] += weight * mean
+                out[s, 1, 1] += weight * square
+        for i in range(n_parameters):
+            out[s, i, 0] /= total
+            out[s, i, 1] /= total
     return out
