@@ -5,6 +5,9 @@ import re
 _NUMBER = re.compile(r"(?<![\w.])[-−+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 # Lines, or a part of one, that the page leaves out.
 _ELLIPSIS = "…"
+# A fingerprint changes with the last digit of data, which processors and versions of pandas round
+# in their own ways.
+_FINGERPRINT = re.compile(r"\b[0-9a-f]{16}\b")
 # Errors of quadrature below this are rounding, which no two machines share.
 _ROUNDING = 1e-9
 # Last digits may fall to the other side on another processor.
@@ -16,8 +19,8 @@ def difference(shown: str, printed: str, *, share: float = 0.0) -> str | None:
 
     A line "…" stands for any number of lines, and "…" within a line for any text. Between
     two of them every line counts. Words must be equal; numbers may differ by one in the last digit
-    that is shown, or by a share of themselves. How wide the spaces and how long the rules of tables
-    are does not matter.
+    that is shown, or by a share of themselves. Fingerprints, the width of spaces and the length of
+    the rules of tables do not matter.
     """
     wanted, came = _lines(shown), _lines(printed)
     position, free = 0, False
@@ -40,6 +43,7 @@ def difference(shown: str, printed: str, *, share: float = 0.0) -> str | None:
 def _lines(text: str) -> list[str]:
     # Sentences are folded at 80 columns, and numbers may move the fold.
     text = re.sub(r"\n {4}(?=\S)", " ", text)
+    text = _FINGERPRINT.sub("fingerprint", text)
     # A rule is as long as its table is wide, which says nothing.
     lines = (re.sub("─+", "─", " ".join(line.split())) for line in text.splitlines())
     return [line for line in lines if line]

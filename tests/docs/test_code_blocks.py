@@ -278,6 +278,8 @@ def test_output_that_was_not_printed_is_refused(follow):
         ("2.35 ± 2e-12", "2.35 ± 7e-11", True),
         ("2.35 ± 2e-12", "2.35 ± 0.1", False),
         ("+19,440", "+19,441", False),
+        ("data  536c0cd9d27b0b96", "data  e32ad8e381c3e763", True),
+        ("data  536c0cd9d27b0b96", "data  536c0cd9", False),
     ],
 )
 def test_numbers_may_differ_in_the_last_digit_and_words_may_not(shown, printed, is_alike):
