@@ -6,21 +6,16 @@ __all__ = [
     "evidence_with_variants",
     "infinite_reason",
     "log_evidences",
-    "truncation_error",
-    "with_truncation_error",
 ]
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
-import jax.numpy as jnp
 import numpy as np
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, expect, is_out_of_memory
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates
 from driftbayes.inference.exact import (
     LogEvidence,
@@ -30,7 +25,6 @@ from driftbayes.inference.exact import (
     exact_variants,
     is_integrable,
 )
-from driftbayes.inference.formulas import Rows
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.methods import (
     SMC,
@@ -43,184 +37,14 @@ from driftbayes.inference.methods import (
     Nested,
     as_method,
 )
+from driftbayes.inference.truncation import with_truncation_error
 from driftbayes.likelihood import (
-    ChannelMoments,
     ReducedDisplacements,
-    SecondMoments,
     SummedDisplacements,
 )
-from driftbayes.likelihood.engines import DenseEngine, Engine, ToeplitzEngine
+from driftbayes.likelihood.engines import DenseEngine
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
-from driftbayes.priors import Fixed
-from driftbayes.typing import FloatArray
-
-# So many times the window's length tell how the prediction errors go on.
-_REACH = 8
-# An error in nats that is worth saying.
-_SAID = 0.01
-# Correlation of a flow that may be lost over the errors of positions.
-_DECORRELATED = 0.03
-
-
-def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch) -> Evidence:
-    """Add to the error of an evidence what the windows leave out, and say so if it matters.
-
-    Args:
-        record: Evidence of one data set.
-        hypothesis: Its hypothesis.
-        batch: That data set.
-    """
-    model = hypothesis.model
-    engine = batch.engine(0, model)
-    if isinstance(engine, ToeplitzEngine) and engine.n_later > 0:
-        return _with_window_error(record, hypothesis, engine)
-    if model.kind == "flow":
-        return _with_flow_error(record, hypothesis, engine)
-    if model.memory is not None or not batch.is_summed:
-        return record
-    data = batch.data
-    assert isinstance(data, SecondMoments | ChannelMoments)
-    if not np.isfinite(record.log_evidence):
-        return record
-    n_later = _n_later(data)
-    if n_later <= 0:
-        return record
-    theta = jnp.asarray([record.map[name] for name in hypothesis.names])
-    window = data.forms.shape[-1]
-    error = truncation_error(hypothesis.at(theta), record.tau, window, n_later)
-    return _with_error(record, model.name, window, error)
-
-
-def _with_window_error(
-    record: Evidence, hypothesis: Hypothesis, engine: ToeplitzEngine
-) -> Evidence:
-    """The same for runs longer than the longest window of the Toeplitz engine."""
-    if not np.isfinite(record.log_evidence):
-        return record
-    theta = np.array([[record.map[name] for name in hypothesis.names]])
-    row = engine.covariances(Rows(hypothesis, theta))[0]
-    variances = _prediction_variances(row)
-    # As 1 + c/w at the slowest, as below, but from the window itself.
-    error = _loss(engine.n_later, variances, len(row))
-    return _with_error(record, hypothesis.name, len(row), error)
-
-
-def _with_error(record: Evidence, model: str, window: int, error: float) -> Evidence:
-    """Add the error of a window of so many steps."""
-    said = (
-        f"{model} predicts each step of a long run from the {window - 1} before it, which may "
-        f"change ln Z by up to {error:.2g} nats; cut the runs with n_tau to avoid it",
-    )
-    return replace(
-        record,
-        log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
-        warnings=(*record.warnings, *(said if error > _SAID else ())),
-    )
-
-
-def _with_flow_error(record: Evidence, hypothesis: Hypothesis, engine: Engine) -> Evidence:
-    """Add what conditioning on neighbours leaves out, and say what a periodic domain does."""
-    from driftbayes.likelihood.flow import FlowEngine
-
-    assert isinstance(engine, FlowEngine)
-    theta = np.array([[record.map[name] for name in hypothesis.names]])
-    finer = engine.finer()
-    if finer is not None and Rows(hypothesis, theta).n_state() == 1:
-        here, there = (Density(hypothesis, one).terms(theta)[0][0] for one in (engine, finer))
-        error = abs(float(there - here))
-        said = (
-            f"at more than {engine.max_exact:,} particles groups are conditioned on their "
-            f"{engine.n_neighbours} nearest neighbours; twice as many change ln L by {error:.2g}"
-        )
-        record = replace(
-            record,
-            log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
-            warnings=(*record.warnings, said),
-        )
-    record = _with_flow_doubt(record, hypothesis, engine.largest_error)
-    if not any(engine.period or ()):
-        return record
-    theta = np.tile(theta, (len(QUANTILES), 1))
-    for i, name in enumerate(hypothesis.names):
-        if name == "length":
-            theta[:, i] = record.parameters[name].quantiles
-        if name == "own_share":
-            theta[:, i] = record.parameters[name].interval[0]
-    if np.isfinite(Density(hypothesis, engine).terms(theta)[0]).all():
-        return record
-    shortest = min(length for length in engine.period or () if length)
-    said = (
-        "some correlation lengths that the data allow are too long for a domain of period "
-        f"{shortest:.3g}, whose nearest images then give no positive definite covariance; they are "
-        "left out of the evidence: use a prior of shorter lengths, or +common"
-    )
-    return replace(record, warnings=(*record.warnings, said))
-
-
-def _with_flow_doubt(record: Evidence, hypothesis: Hypothesis, known: float) -> Evidence:
-    """Say where errors of positions are too large for kicks correlated between fixes."""
-    from driftbayes.likelihood.flow_errors import decorrelation
-
-    if not np.isfinite(record.log_evidence):
-        return record
-    values = {n: float(p.value) for n, p in hypothesis.priors.items() if isinstance(p, Fixed)}
-    values |= record.map
-    sd = float(np.hypot(np.sqrt(known), values.get("sigma", 0.0)))
-    lost = decorrelation(sd, values["length"], values["nu"])
-    if lost <= _DECORRELATED:
-        return record
-    said = (
-        f"positions have errors of {sd:.3g}, over which the flow of length {values['length']:.3g} "
-        f"loses {lost:.0%} of its correlation; +flow takes kicks between the fixes, which is right "
-        f"for a loss of {_DECORRELATED:.0%} at most: use better positions, or +common"
-    )
-    return replace(record, warnings=(*record.warnings, said))
-
-
-def truncation_error(model: AbstractModel, tau: float, window: int, n_later: float) -> float:
-    r"""Bound of the expected loss of ln L, in nats: $\tfrac{n}{2}\ln(v_w / v_\infty)$.
-
-    With $v_w$ the variance of a step given the w - 1 before it. Far out it falls as 1 + c/w at the
-    slowest, from which its limit is found.
-
-    Args:
-        model: The model with its parameters.
-        tau: Sampling time.
-        window: Steps of a window, w.
-        n_later: Number of scalar steps that are predicted from a full window.
-    """
-    row = np.asarray(model.first_autocovariances(_REACH * window, jnp.asarray(tau)))
-    return _loss(n_later, _prediction_variances(row), window)
-
-
-def _loss(n_later: float, variances: FloatArray, window: int) -> float:
-    """Loss of ln L by a window, with the limit of the variances from the last and a middle one."""
-    half, whole = variances[len(variances) // 2 - 1], variances[-1]
-    limit = max(2 * whole - half, 0.5 * whole)
-    return float(max(0.5 * n_later * np.log(variances[window - 1] / limit), 0.0))
-
-
-def _prediction_variances(row: FloatArray) -> FloatArray:
-    """Variances of prediction errors by the recursion of Durbin and Levinson."""
-    variances = np.empty(len(row))
-    variances[0] = row[0]
-    weights = np.zeros(0)
-    for n in range(1, len(row)):
-        partial = (row[n] - weights @ row[n - 1 : 0 : -1]) / variances[n - 1]
-        weights = np.concatenate([weights - partial * weights[::-1], [partial]])
-        variances[n] = variances[n - 1] * (1 - partial) * (1 + partial)
-    return variances
-
-
-def _n_later(data: SecondMoments | ChannelMoments) -> float:
-    """Scalar steps that are predicted from a full window and not from the start of their run."""
-    predicted = np.asarray(data.predicted)
-    if len(predicted) < 2:
-        return 0.0
-    n_axes = np.shape(data.centre)[-1] if isinstance(data, ChannelMoments) else 1
-    return float(predicted[-1] - predicted[-2]) * n_axes
-
 
 T = TypeVar("T")
 

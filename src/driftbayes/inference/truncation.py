@@ -1,0 +1,203 @@
+"""What an approximate likelihood adds to the error of an evidence: windows, and neighbours."""
+
+__all__ = ["truncation_loss", "with_truncation_error"]
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+
+from driftbayes.inference._batch import Batch
+from driftbayes.inference.density import Density
+from driftbayes.inference.evidence import QUANTILES, Evidence
+from driftbayes.inference.formulas import Rows
+from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.likelihood import ChannelMoments, SecondMoments
+from driftbayes.likelihood.engines import Engine, ToeplitzEngine
+from driftbayes.models import AbstractModel
+from driftbayes.priors import Fixed
+from driftbayes.typing import FloatArray
+
+# So many times the window's length tell how the prediction errors go on.
+_REACH = 8
+# An error in nats that is worth saying.
+_SAID = 0.01
+# Correlation of a flow that may be lost over the errors of positions.
+_DECORRELATED = 0.03
+
+
+def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch) -> Evidence:
+    """Add the error of an approximate likelihood to that of an evidence, and warn if it matters.
+
+    Args:
+        record: Evidence of one data set.
+        hypothesis: Its hypothesis.
+        batch: That data set.
+    """
+    model = hypothesis.model
+    engine = batch.engine(0, model)
+    if model.kind == "flow":
+        return _with_flow_error(record, hypothesis, engine)
+    if not np.isfinite(record.log_evidence):
+        return record
+    if isinstance(engine, ToeplitzEngine):
+        return _with_window_error(record, hypothesis, engine)
+    if model.memory is not None or not batch.is_summed:
+        return record
+    data = batch.data
+    assert isinstance(data, SecondMoments | ChannelMoments)
+    n_later = _n_later(data)
+    if n_later <= 0:
+        return record
+    window = data.forms.shape[-1]
+    models = [
+        hypothesis.at(jnp.asarray(theta)) for theta in _typical_parameters(record, hypothesis.names)
+    ]
+    losses = [truncation_loss(one, record.tau, window, n_later) for one in models]
+    return _with_loss(record, model.name, window, losses)
+
+
+def _with_window_error(
+    record: Evidence, hypothesis: Hypothesis, engine: ToeplitzEngine
+) -> Evidence:
+    """The same for runs longer than the longest window of the Toeplitz engine."""
+    if engine.n_later <= 0:
+        return record
+    rows = engine.covariances(Rows(hypothesis, _typical_parameters(record, hypothesis.names)))
+    window = rows.shape[-1]
+    # As 1 + c/w at the slowest, as below, but from the window itself.
+    losses = [_loss(engine.n_later, _prediction_variances(row), window) for row in rows]
+    return _with_loss(record, hypothesis.name, window, losses)
+
+
+def _typical_parameters(record: Evidence, names: Sequence[str]) -> FloatArray:
+    """The mode, and for each parameter its 16 and 84 % quantiles with the others at the mode."""
+    theta = np.tile([record.map[name] for name in names], (1 + 2 * len(names), 1))
+    places = [QUANTILES.index(0.16), QUANTILES.index(0.84)]
+    for i, name in enumerate(names):
+        theta[1 + 2 * i : 3 + 2 * i, i] = np.asarray(record.parameters[name].quantiles)[places]
+    return theta
+
+
+def _with_loss(record: Evidence, model: str, window: int, losses: Sequence[float]) -> Evidence:
+    """Add the error of windows of so many steps, from the expected losses of ln L.
+
+    If the loss is D on average, its variance is 2D: a step is predicted with an error d besides
+    the innovation e, and both vary independently, so that the product e d in ln L has the
+    variance of d relative to e, which is twice the step's share of D.
+    """
+    loss = float(np.mean(losses))
+    error = float(np.sqrt(loss**2 + 2 * loss))
+    said = (
+        f"{model} predicts each step of a long run from the {window - 1} before it, which changes "
+        f"ln Z by about {error:.2g} nats; cut the runs with n_tau to avoid it",
+    )
+    return replace(
+        record,
+        log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
+        warnings=(*record.warnings, *(said if error > _SAID else ())),
+    )
+
+
+def _with_flow_error(record: Evidence, hypothesis: Hypothesis, engine: Engine) -> Evidence:
+    """Add what conditioning on neighbours leaves out, and say what a periodic domain does."""
+    from driftbayes.likelihood.flow import FlowEngine
+
+    assert isinstance(engine, FlowEngine)
+    theta = np.array([[record.map[name] for name in hypothesis.names]])
+    finer = engine.finer()
+    if finer is not None and Rows(hypothesis, theta).n_state() == 1:
+        here, there = (Density(hypothesis, one).terms(theta)[0][0] for one in (engine, finer))
+        error = abs(float(there - here))
+        said = (
+            f"at more than {engine.max_exact:,} particles groups are conditioned on their "
+            f"{engine.n_neighbours} nearest neighbours; twice as many change ln L by {error:.2g}"
+        )
+        record = replace(
+            record,
+            log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
+            warnings=(*record.warnings, said),
+        )
+    record = _with_flow_doubt(record, hypothesis, engine.largest_error)
+    if not any(engine.period or ()):
+        return record
+    theta = np.tile(theta, (len(QUANTILES), 1))
+    for i, name in enumerate(hypothesis.names):
+        if name == "length":
+            theta[:, i] = record.parameters[name].quantiles
+        if name == "own_share":
+            theta[:, i] = record.parameters[name].interval[0]
+    if np.isfinite(Density(hypothesis, engine).terms(theta)[0]).all():
+        return record
+    shortest = min(length for length in engine.period or () if length)
+    said = (
+        "some correlation lengths that the data allow are too long for a domain of period "
+        f"{shortest:.3g}, whose nearest images then give no positive definite covariance; they are "
+        "left out of the evidence: use a prior of shorter lengths, or +common"
+    )
+    return replace(record, warnings=(*record.warnings, said))
+
+
+def _with_flow_doubt(record: Evidence, hypothesis: Hypothesis, known: float) -> Evidence:
+    """Say where errors of positions are too large for kicks correlated between fixes."""
+    from driftbayes.likelihood.flow_errors import decorrelation
+
+    if not np.isfinite(record.log_evidence):
+        return record
+    values = {n: float(p.value) for n, p in hypothesis.priors.items() if isinstance(p, Fixed)}
+    values |= record.map
+    sd = float(np.hypot(np.sqrt(known), values.get("sigma", 0.0)))
+    lost = decorrelation(sd, values["length"], values["nu"])
+    if lost <= _DECORRELATED:
+        return record
+    said = (
+        f"positions have errors of {sd:.3g}, over which the flow of length {values['length']:.3g} "
+        f"loses {lost:.0%} of its correlation; +flow takes kicks between the fixes, which is right "
+        f"for a loss of {_DECORRELATED:.0%} at most: use better positions, or +common"
+    )
+    return replace(record, warnings=(*record.warnings, said))
+
+
+def truncation_loss(model: AbstractModel, tau: float, window: int, n_later: float) -> float:
+    r"""Bound of the expected loss of ln L, in nats: $\tfrac{n}{2}\ln(v_w / v_\infty)$.
+
+    With $v_w$ the variance of a step given the w - 1 before it. Far out it falls as 1 + c/w at the
+    slowest, from which its limit is found.
+
+    Args:
+        model: The model with its parameters.
+        tau: Sampling time.
+        window: Steps of a window, w.
+        n_later: Number of scalar steps that are predicted from a full window.
+    """
+    row = np.asarray(model.first_autocovariances(_REACH * window, jnp.asarray(tau)))
+    return _loss(n_later, _prediction_variances(row), window)
+
+
+def _loss(n_later: float, variances: FloatArray, window: int) -> float:
+    """Loss of ln L by a window, with the limit of the variances from the last and a middle one."""
+    half, whole = variances[len(variances) // 2 - 1], variances[-1]
+    limit = max(2 * whole - half, 0.5 * whole)
+    return float(max(0.5 * n_later * np.log(variances[window - 1] / limit), 0.0))
+
+
+def _prediction_variances(row: FloatArray) -> FloatArray:
+    """Variances of prediction errors by the recursion of Durbin and Levinson."""
+    variances = np.empty(len(row))
+    variances[0] = row[0]
+    weights = np.zeros(0)
+    for n in range(1, len(row)):
+        partial = (row[n] - weights @ row[n - 1 : 0 : -1]) / variances[n - 1]
+        weights = np.concatenate([weights - partial * weights[::-1], [partial]])
+        variances[n] = variances[n - 1] * (1 - partial) * (1 + partial)
+    return variances
+
+
+def _n_later(data: SecondMoments | ChannelMoments) -> float:
+    """Scalar steps that are predicted from a full window and not from the start of their run."""
+    predicted = np.asarray(data.predicted)
+    if len(predicted) < 2:
+        return 0.0
+    n_axes = np.shape(data.centre)[-1] if isinstance(data, ChannelMoments) else 1
+    return float(predicted[-1] - predicted[-2]) * n_axes
