@@ -31,6 +31,8 @@ SCHEMA_ATTRIBUTE = "driftbayes_schema"
 VERSION_ATTRIBUTE = "driftbayes_version"
 KIND_ATTRIBUTE = "driftbayes_kind"
 PROVENANCE_ATTRIBUTE = "provenance"
+# Key of our own metadata in Parquet files.
+METADATA_KEY = "driftbayes"
 
 _REQUIRED = (ID, TIME, "x")
 _NAMES = (ID, TIME, *COORDINATES, POSITION_SD)

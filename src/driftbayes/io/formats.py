@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.io.reading import Contents, ReadOptions, existing_file
+from driftbayes.io.reading import Contents, ReadOptions, existing_file, reading_as, require
 
 if TYPE_CHECKING:
     from driftbayes.data.trajectories import Trajectories
@@ -199,6 +199,7 @@ def contents_of(path: Any) -> Contents:
             return contents_of(several[0])
     if not isinstance(path, str | os.PathLike):
         if hasattr(path, "columns"):
+            require("tables", "pyarrow")
             from driftbayes.io.frames import contents_in_frame
 
             return contents_in_frame(path)
@@ -221,8 +222,29 @@ def contents_of(path: Any) -> Contents:
             begins = (text if known == "xml" else head).startswith(starts)
             if begins and container not in _BY_SUFFIX:
                 container = known
+    if container not in _DATASET[0]:
+        require("tables", "pyarrow")
     described = import_module(f"driftbayes.io.{_DESCRIBED_BY[container]}").describe(found)
     return Contents(found, container, **described)
+
+
+def estimated_points(contents: Contents) -> int:
+    """Estimate the number of observations of a file without reading it."""
+    if contents.container == "parquet":
+        from driftbayes.io.parquet import open_parquet
+
+        with reading_as(contents.path, "Parquet"), open_parquet(contents.path) as parquet:
+            return int(parquet.metadata.num_rows)
+    if contents.container in ("netcdf", "zarr"):
+        from driftbayes.io.datasets import open_dataset
+
+        with open_dataset(contents) as dataset:
+            return max((int(variable.size) for variable in dataset.variables.values()), default=0)
+    if contents.container == "csv":
+        # Of id, time, x and y in text; a compressed file is a third as long.
+        n_bytes = contents.path.stat().st_size
+        return n_bytes // (12 if contents.path.suffix == ".gz" else 36)
+    return 0
 
 
 def format_named(name: str) -> Format:

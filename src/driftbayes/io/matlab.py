@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import limits, mat_file
 from driftbayes.io.frames import as_table
-from driftbayes.io.reading import Contents, ReadOptions, reading_as, require
+from driftbayes.io.reading import Contents, ReadOptions, reading_as
 from driftbayes.io.tables import read_plain
 
 # The day 1970-01-01 of MATLAB's calendar, and what days from 1900 to 2100 are.
@@ -48,14 +49,11 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def _read(contents: Contents, options: ReadOptions) -> Trajectories:
-    require("tables", "pyarrow")
     values = mat_file.load(contents.path, contents.names)
     notes: list[str] = []
     with reading_as(contents.path, "MATLAB"):
         columns = _table(contents, values, notes)
     columns, told = _dated(columns, options, notes)
-    import pyarrow as pa
-
     made = as_table(contents.path, pa.table({n: pa.array(v) for n, v in columns.items()}), "mat")
     found = read_plain(made, replace(options, columns=told))
     known = dict(found.provenance)

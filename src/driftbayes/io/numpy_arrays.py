@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.cells import without
 from driftbayes.io.layouts import from_grid
 from driftbayes.io.limits import check_memory, check_stored, stored_size
-from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as, require
+from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as
 from driftbayes.io.tables import Columns, TableSpec, assemble
 from driftbayes.typing import FloatArray
 
@@ -208,9 +208,6 @@ def _long(
     coordinates: list[FloatArray],
 ) -> Trajectories:
     """One row for each observation."""
-    require("tables", "pyarrow")
-    import pyarrow as pa
-
     ids = _array(contents.path, names["id"])
     n_rows = len(coordinates[0])
     for name in ("time", "sd"):
@@ -234,7 +231,7 @@ def _grid(
     coordinates: list[FloatArray],
 ) -> Trajectories:
     notes = []
-    axes = [np.atleast_2d(axis) for axis in without(coordinates, options.missing)]
+    axes = [np.atleast_2d(axis) for axis in options.without_missing(coordinates)]
     times = arrays.get("time")
     if times is None:
         times = np.arange(axes[0].shape[1], dtype=np.float64)

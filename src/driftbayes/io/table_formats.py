@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from driftbayes.data.sphere import on_plane
 from driftbayes.data.trajectories import Trajectories
@@ -21,6 +23,8 @@ from driftbayes.data.units import length_factor, time_factor
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
 from driftbayes.io.csv_text import GDP_DATED, GDP_SPLIT
+from driftbayes.io.dates import times
+from driftbayes.io.ids import BadCellError
 from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
 from driftbayes.io.tables import (
     Columns,
@@ -247,13 +251,10 @@ def _read_gdp_text(contents: Contents, options: ReadOptions) -> Trajectories:
 
 
 def _gdp_dates(contents: Contents, table: dict[str, Any]) -> FloatArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     joined = pc.binary_join_element_wise(table["id:date"], table["id:clock"], "T")
     try:
-        return cells.times(joined)[0]
-    except (cells.BadCellError, pa.ArrowException) as error:
+        return times(joined)[0]
+    except (BadCellError, pa.ArrowException) as error:
         row = getattr(error, "row", None)
         where = "" if row is None else f" row {row + 1}"
         msg = f"{contents.source!r}{where}: expected dates and times like 2005-01-02 00:00"

@@ -8,17 +8,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from driftbayes.data import schema
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import ColumnsError, DataWarning, DriftbayesError
 from driftbayes.io import cells, csv_text, reading
+from driftbayes.io.dates import is_iso_date, is_other_date, parse_clocks, times
+from driftbayes.io.ids import BadCellError, id_array
 from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 PIXEL, FRAME = "px", "frame"
-# Key of our own metadata in Parquet files.
-METADATA_KEY = "driftbayes"
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", " ": "spaces"}
 _NUMBER = (cells.is_number, "a number")
 _COMMA_NUMBER = (
@@ -26,8 +28,8 @@ _COMMA_NUMBER = (
     "a number with a decimal comma",
 )
 _TEXT = (lambda _: True, "text")
-_ANY_DATE = (lambda text: _looks_like_date(text) or cells.is_date(text), "a date")
-_DATE = (cells.is_date, "an ISO date like 2024-05-17T12:00:00Z")
+_ANY_DATE = (lambda text: is_other_date(text) or is_iso_date(text), "a date")
+_DATE = (is_iso_date, "an ISO date like 2024-05-17T12:00:00Z")
 _EITHER = (cells.is_number, "a number or an ISO date like 2024-05-17T12:00:00Z")
 _ADVICE = {
     PIXEL: "positions are in pixels; --pixel-size, as in 0.16um, makes them lengths",
@@ -85,8 +87,8 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
     named = {c: n for c, n in columns.items() if n != c or c in (options.columns or {})}
     found = schema.file_names(free, named, source=path.name, required=(*needed, "x"))
     found |= schema.extras_in(contents.names, {**found, **apart}, options.columns)
-    table = METADATA_KEY in contents.attributes
-    header = _read_metadata(contents.attributes[METADATA_KEY], path.name) if table else {}
+    table = schema.METADATA_KEY in contents.attributes
+    header = _read_metadata(contents.attributes[schema.METADATA_KEY], path.name) if table else {}
     earlier: dict[str, Any] = header.get("provenance", {}) if table else {}
     notes = _separator_note(contents)
     values = read_columns(contents, {**found, **apart}, date_order=options.date_order)
@@ -103,7 +105,7 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
     else:
         codes, ids = values.pop(schema.ID)
     axes = [axis for axis in schema.COORDINATES if axis in values]
-    present = cells.without([values[axis] for axis in axes], options.missing)
+    present = options.without_missing([values[axis] for axis in axes])
     # What we wrote ourselves has NaN where a position is missing.
     if options.missing is None and not table:
         present = _without_fills(contents, present, notes)
@@ -200,7 +202,7 @@ def _like_ids(contents: Contents, names: Sequence[str]) -> str | None:
     for name, column in zip(tried, table.values(), strict=True):
         try:
             codes, values = cells.encode_ids(column, text_holds_integers=False)
-        except cells.BadCellError:
+        except BadCellError:
             # Not whole, or empty in places.
             continue
         if values.dtype.kind == "U" and all(cells.is_number(v) and "." in v for v in values):
@@ -309,12 +311,12 @@ def assemble(
         try:
             is_text = contents.container == "csv"
             codes, names, keep = _encode(columns.ids, spec.unlinked, text=is_text)
-        except cells.BadCellError as error:
+        except BadCellError as error:
             raise DriftbayesError(f"the column of ids {error.what}") from error
         if not keep.all():
             n_left = int((~keep).sum())
             notes.append(f"{n_left:,} of {len(keep):,} rows belong to no track and are left out")
-        positions = np.column_stack(cells.without(columns.coordinates, options.missing))[keep]
+        positions = np.column_stack(options.without_missing(columns.coordinates))[keep]
         times, sd = columns.times[keep], None if columns.sd is None else columns.sd[keep]
         order = _sorted_rows(codes, times, notes)
         if order is not None:
@@ -359,7 +361,6 @@ def read_columns(
     `id:...` and `drogued` the Arrow array as it is, for `time` and `date` the times and how their
     dates were written, for `clock` seconds since midnight, else an array of numbers.
     """
-    reading.require("tables", "pyarrow")
     if contents.container != "csv":
         return _from_parquet(contents, names, date_order)
     return _from_csv(contents, names, layout or contents.layout or CsvLayout(), date_order)
@@ -378,8 +379,6 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
 def _from_csv(
     contents: Contents, names: Mapping[str, str], layout: CsvLayout, date_order: str | None
 ) -> dict[str, Any]:
-    import pyarrow as pa
-
     path, unique = contents.path, unique_names(layout.header)
     places = {key: unique.index(name) for key, name in names.items()}
     texts = {key for key in names if _role(key) in (schema.ID, *_APART)}
@@ -389,12 +388,9 @@ def _from_csv(
         # The first row decides whether times are dates: it needs a time anyhow.
         first = [row[places[key]] for row in layout.rows if places[key] < len(row)]
         cell = first[min(layout.n_skipped, len(first) - 1)] if first else ""
-        if cells.is_date(cell):
+        if is_iso_date(cell) or is_other_date(cell):
             texts.add(key)
-            checks[key] = _DATE
-        elif _looks_like_date(cell):
-            texts.add(key)
-            checks[key] = _ANY_DATE
+            checks[key] = _DATE if is_iso_date(cell) else _ANY_DATE
         elif not checks[key][0](cell):
             checks[key] = _EITHER
     doubled = any(layout.header.count(layout.header[place]) > 1 for place in places.values())
@@ -413,32 +409,24 @@ def _from_csv(
             column_name = names[key]
             result[key] = _values(key, column, column_name, date_order, is_csv=True)
         return result
-    except (pa.ArrowException, OSError, cells.BadCellError) as error:
+    except (pa.ArrowException, OSError, BadCellError) as error:
         # Rows without an id are left out where `id:...` is asked for.
         shown = {key: name for key, name in names.items() if not key.startswith("id:")}
         damaged = (
             f"cannot be read as a table: {reading.reason(error)}; it may be damaged or cut short"
         )
         problem = csv_text.first_problem(path, shown, checks, layout)
-        if problem is None and isinstance(error, cells.BadCellError):
+        if problem is None and isinstance(error, BadCellError):
             row = error.row
             line = "" if row is None else f" line {csv_text.line_of(path, row, layout)}"
             problem = f"{path.name!r}{line}: column {column_name!r} {error.what}"
         raise DriftbayesError(problem or f"{path.name!r} {damaged}") from error
 
 
-def _looks_like_date(cell: str) -> bool:
-    # Nearly all times begin with a digit and go on without these.
-    if not any(char in cell for char in "/.- ") or cells.is_number(cell):
-        return False
-    from driftbayes.io.dates import looks_like_date
-
-    return looks_like_date(cell)
-
-
 def _from_parquet(
     contents: Contents, names: Mapping[str, str], date_order: str | None
 ) -> dict[str, Any]:
+    # Tables of text do without Arrow's reader of Parquet.
     from driftbayes.io.parquet import read_table
 
     for name in names.values():
@@ -450,7 +438,7 @@ def _from_parquet(
     for key, name in names.items():
         try:
             result[key] = _values(key, table[name], name, date_order, is_csv=False)
-        except cells.BadCellError as error:
+        except BadCellError as error:
             first = 1 + (contents.part or {}).get("rows", (0, 0))[0]
             row = "" if error.row is None else f" row {first + error.row}"
             msg = f"{contents.source!r}{row}: column {name!r} {error.what}"
@@ -470,16 +458,10 @@ def _values(key: str, column: Any, name: str, date_order: str | None, *, is_csv:
     if role in (schema.ID, "drogued"):
         return column
     if role == "clock":
-        from driftbayes.io.dates import parse_clocks
-
         return parse_clocks(column, name)
-    if role not in (schema.TIME, "date"):
-        return cells.numbers(column)
-    if cells.has_other_dates(column):
-        from driftbayes.io.dates import times_of
-
-        return times_of(column, date_order)
-    return cells.times(column)
+    if role in (schema.TIME, "date"):
+        return times(column, date_order)
+    return cells.numbers(column)
 
 
 def _root_mean_square(axes: Sequence[FloatArray]) -> FloatArray:
@@ -494,9 +476,6 @@ def _encode(
     columns: Sequence[Any], unlinked: Sequence[str], *, text: bool
 ) -> tuple[IntArray, StrArray, np.ndarray]:
     """Number of the trajectory of each row kept, the ids, and which rows are kept."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     none = pa.array([*_UNLINKED, *unlinked])
     keep = np.ones(len(columns[0]), dtype=bool)
     plain = []
@@ -524,7 +503,7 @@ def _encode(
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     joined = ["/".join(str(names[c[row]]) for c, names in encoded) for row in np.sort(first)]
-    return rank[inverse], cells.id_array(joined), keep
+    return rank[inverse], id_array(joined), keep
 
 
 def _known(sd: FloatArray, observed: np.ndarray, notes: list[str]) -> FloatArray | None:

@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 from xml.parsers import expat
 
 import numpy as np
+import pyarrow as pa
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
 from driftbayes.io.limits import Clock
-from driftbayes.io.reading import Contents, ReadOptions, reading_as, require
+from driftbayes.io.reading import Contents, ReadOptions, reading_as
 from driftbayes.io.table_formats import trackmate_unit
 from driftbayes.io.tables import Columns, TableSpec, assemble, without_flat_z
 from driftbayes.typing import FloatArray, IntArray
@@ -308,9 +309,6 @@ def _assemble(
     times: FloatArray,
     coordinates: Sequence[FloatArray],
 ) -> Trajectories:
-    require("TrackMate files", "pyarrow")
-    import pyarrow as pa
-
     if options.columns:
         msg = "--columns is for tables; TrackMate's XML has no columns: leave it out"
         raise DriftbayesError(msg)
