@@ -17,7 +17,6 @@ from driftbayes.diagnostics.averages import (
     velocity_sums,
 )
 from driftbayes.diagnostics.scales import data_scales, lag_steps
-from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray
 
@@ -66,9 +65,7 @@ def diagnose(
 
     check_tracks(trajectories)
     scales = data_scales(trajectories)
-    dt = trajectories.recording_interval
-    if dt is None:
-        raise DriftbayesError(trajectories.irregular_message())
+    dt = trajectories.regular_interval
     steps = lag_steps(trajectories, n_lags, max_lag)
     lag = steps * dt
     columns = _columns(trajectories, steps, dt, seed=seed, n_resamples=n_resamples)

@@ -165,7 +165,7 @@ def first_problem(
 
 @contextmanager
 def _rows(path: Path, layout: CsvLayout) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """Rows of the file as text, each with the number of its line."""
+    """Rows of the file that are not blank, each with the number of the line it starts on."""
     with (
         _readable(path),
         _raw(path) as raw,

@@ -68,7 +68,7 @@ def is_other_date(text: str) -> bool:
     return match is not None and 4 in (len(match["first"]), len(match["last"]))
 
 
-def times(column: Any, order: str | None = None) -> tuple[FloatArray, str]:
+def parse_times(column: Any, order: str | None = None) -> tuple[FloatArray, str]:
     """Read a column of times.
 
     Args:

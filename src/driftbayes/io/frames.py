@@ -26,11 +26,8 @@ def contents_in_frame(frame: "pd.DataFrame") -> reading.Contents:
         raise DriftbayesError(msg) from error
     if not table.num_rows:
         raise DriftbayesError("the table has no rows; expected one row per observation")
-    known: dict[str, Any] = {
-        k: frame.attrs[k]
-        for k in map(str, ("length_unit", "time_unit", "provenance"))
-        if k in frame.attrs
-    }
+    keys = ("length_unit", "time_unit", "provenance")
+    known = {key: frame.attrs[key] for key in keys if key in frame.attrs}
     header = reading.to_json({"schema": schema.SCHEMA_VERSION, **known})
     return as_table(_NAME, table, "frame", {schema.METADATA_KEY: header} if known else {})
 

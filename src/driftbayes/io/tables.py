@@ -15,7 +15,7 @@ from driftbayes.data import schema
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import ColumnsError, DataWarning, DriftbayesError
 from driftbayes.io import cells, csv_text, reading
-from driftbayes.io.dates import is_iso_date, is_other_date, parse_clocks, times
+from driftbayes.io.dates import is_iso_date, is_other_date, parse_clocks, parse_times
 from driftbayes.io.ids import BadCellError, id_array
 from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
 from driftbayes.typing import FloatArray, IntArray, StrArray
@@ -78,18 +78,17 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
         if options.coordinates is None:
             options = replace(options, coordinates="degrees")
     apart = {key: str(name) for key in _APART if (name := columns.pop(key, None))}
-    one = not columns.get(schema.ID)
     needed = tuple(key for key in (schema.ID, schema.TIME) if columns.get(key))
-    if one:
+    if schema.ID not in needed:
         columns.pop(schema.ID, None)
     free = [name for name in contents.names if name not in apart.values()]
     # Canonical names are found as they are.
     named = {c: n for c, n in columns.items() if n != c or c in (options.columns or {})}
     found = schema.file_names(free, named, source=path.name, required=(*needed, "x"))
     found |= schema.extras_in(contents.names, {**found, **apart}, options.columns)
-    table = schema.METADATA_KEY in contents.attributes
-    header = _read_metadata(contents.attributes[schema.METADATA_KEY], path.name) if table else {}
-    earlier: dict[str, Any] = header.get("provenance", {}) if table else {}
+    is_ours = schema.METADATA_KEY in contents.attributes
+    header = _read_metadata(contents.attributes[schema.METADATA_KEY], path.name) if is_ours else {}
+    earlier: dict[str, Any] = header.get("provenance", {})
     notes = _separator_note(contents)
     values = read_columns(contents, {**found, **apart}, date_order=options.date_order)
     if "date" in apart:
@@ -99,7 +98,7 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
         times, written = values.pop(schema.TIME)
     if "drogued" in apart:
         _flag_drogued(values, apart["drogued"], notes)
-    if one:
+    if schema.ID not in needed:
         codes, ids = _one_track(contents, set(found.values()) | set(apart.values()), times, options)
         notes.append("all rows are one trajectory; --columns id=NAME names a column of ids")
     else:
@@ -107,7 +106,7 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
     axes = [axis for axis in schema.COORDINATES if axis in values]
     present = options.without_missing([values[axis] for axis in axes])
     # What we wrote ourselves has NaN where a position is missing.
-    if options.missing is None and not table:
+    if options.missing is None and not is_ours:
         present = _without_fills(contents, present, notes)
     if len(axes) == 3 and "z" in meaning.guessed:
         present = without_flat_z(present, notes)
@@ -128,7 +127,8 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
     degrees = options.coordinates == "degrees"
     if not degrees:
         _check_scales(options, meaning.length, meaning.time)
-        notes += _scale_notes(options, meaning)
+        scales = ((meaning.length, options.pixel_size), (meaning.time, options.frame_interval))
+        notes += [_ADVICE[unit] for unit, size in scales if size is None and unit in _ADVICE]
     if meaning.text:
         earlier = {**earlier, "guessed": meaning.text}
     if notes:
@@ -178,19 +178,18 @@ def _one_track(
     contents: Contents, taken: Collection[str], times: FloatArray, options: ReadOptions
 ) -> tuple[IntArray, StrArray]:
     """Number of the only trajectory for each row, and its id, the name of the file."""
-    explicit = schema.ID in (options.columns or {})
     others = [name for name in unique_names(contents.names) if name not in taken]
-    if not explicit:
-        like = _like_ids(contents, others) if others else None
-        if like is not None or (np.diff(times) <= 0).any():
-            why = "its times do not increase throughout"
-            if like is not None:
-                why = f"column {like[:40]!r} changes from one stretch of rows to the next"
-            raise ColumnsError(
-                f"{contents.source!r} has no column of ids that is known by its name, and {why}",
-                {"id": like or (others[0] if others else "")},
-                "for one trajectory alone pass --columns id=; else ",
-            )
+    is_told = schema.ID in (options.columns or {})
+    like = _like_ids(contents, others) if others and not is_told else None
+    if like is not None or (not is_told and (np.diff(times) <= 0).any()):
+        why = "its times do not increase throughout"
+        if like is not None:
+            why = f"column {like[:40]!r} changes from one stretch of rows to the next"
+        raise ColumnsError(
+            f"{contents.source!r} has no column of ids that is known by its name, and {why}",
+            {"id": like or (others[0] if others else "")},
+            "for one trajectory alone pass --columns id=; else ",
+        )
     return np.zeros(len(times), dtype=np.int64), np.array([contents.path.stem[:200] or "0"])
 
 
@@ -226,7 +225,7 @@ def _without_fills(
     where = f"row {row + 1}"
     if contents.container == "csv" and contents.layout is not None:
         where = f"line {csv_text.line_of(contents.path, row, contents.layout)}"
-    n_gone = int(gone.sum())
+    n_gone = np.count_nonzero(gone)
     what = "1 position is" if n_gone == 1 else f"{n_gone:,} positions are"
     at = f" at {where}" if contents.part is None else ""
     note = (
@@ -284,16 +283,13 @@ def read_foreign(contents: Contents, options: ReadOptions, spec: TableSpec) -> T
     names = {c: several[c] if len(several.get(c, ())) > 1 else (n,) for c, n in found.items()}
     flat = {f"{c}:{i}": str(name) for c, many in names.items() for i, name in enumerate(many)}
     table = read_columns(contents, flat, layout=spec.layout)
-    times, are_dates = table["time:0"]
-    sd = None
-    if "sd" in names:
-        axes = [table[f"sd:{i}"] for i in range(len(names["sd"]))]
-        sd = axes[0] if len(axes) == 1 else _root_mean_square(axes)
+    seconds, are_dates = table["time:0"]
+    errors = [table[f"sd:{i}"] for i in range(len(names.get("sd", ())))]
     columns = Columns(
         ids=[table[f"id:{i}"] for i in range(len(names["id"]))],
-        times=times,
+        times=seconds,
         coordinates=[table[f"{axis}:0"] for axis in schema.COORDINATES if axis in names],
-        sd=sd,
+        sd=_root_mean_square(errors) if len(errors) > 1 else next(iter(errors), None),
         are_dates=bool(are_dates),
     )
     return assemble(contents, options, replace(spec, time="s") if are_dates else spec, columns)
@@ -333,7 +329,13 @@ def assemble(
             length_unit=options.length_unit or spec.length,
             time_unit=options.time_unit or spec.time,
         )
-        trajectories = _in_units(trajectories, options, spec, notes)
+        _check_scales(options, spec.length, spec.time)
+        trajectories = options.scale(trajectories)
+    for what, unit in zip(("length", "time"), trajectories.units, strict=True):
+        if not unit:
+            notes.append(f"the file does not say its unit of {what}; --{what}-unit names it")
+        elif unit in _ADVICE:
+            notes.append(_ADVICE[unit])
     origin = schema.TIME_ORIGIN if columns.are_dates else None
     told = contents.provenance(spec.reader, notes, options, origin)
     return replace(trajectories, provenance=told)
@@ -381,10 +383,11 @@ def _from_csv(
 ) -> dict[str, Any]:
     path, unique = contents.path, unique_names(layout.header)
     places = {key: unique.index(name) for key, name in names.items()}
-    texts = {key for key in names if _role(key) in (schema.ID, *_APART)}
+    roles = {key: key.partition(":")[0] for key in names}
+    texts = {key for key, role in roles.items() if role in (schema.ID, *_APART)}
     checks = dict.fromkeys(names, _NUMBER if layout.point == "." else _COMMA_NUMBER)
     checks |= dict.fromkeys(_APART, _TEXT)
-    for key in (key for key in names if _role(key) in (schema.TIME, "date")):
+    for key in (key for key, role in roles.items() if role in (schema.TIME, "date")):
         # The first row decides whether times are dates: it needs a time anyhow.
         first = [row[places[key]] for row in layout.rows if places[key] < len(row)]
         cell = first[min(layout.n_skipped, len(first) - 1)] if first else ""
@@ -398,29 +401,30 @@ def _from_csv(
         # A column may come twice, as frame does in trackpy's tables: the first is taken.
         layout = replace(layout, header=unique, own_header=False, n_skipped=layout.n_skipped + 1)
     in_file = {key: layout.header[place] for key, place in places.items()}
-    column_name = ""
+    column = ""
     try:
         columns = csv_text.read_columns(path, in_file, texts, layout)
         if not any(map(len, columns.values())):
             msg = f"{path.name!r} has a header but no rows; expected one row per observation"
             raise DriftbayesError(msg)
         result = {}
-        for key, column in columns.items():
-            column_name = names[key]
-            result[key] = _values(key, column, column_name, date_order, is_csv=True)
+        for key, values in columns.items():
+            column = names[key]
+            result[key] = _values(key, values, column, date_order, is_csv=True)
         return result
     except (pa.ArrowException, OSError, BadCellError) as error:
         # Rows without an id are left out where `id:...` is asked for.
         shown = {key: name for key, name in names.items() if not key.startswith("id:")}
-        damaged = (
-            f"cannot be read as a table: {reading.reason(error)}; it may be damaged or cut short"
-        )
         problem = csv_text.first_problem(path, shown, checks, layout)
         if problem is None and isinstance(error, BadCellError):
             row = error.row
             line = "" if row is None else f" line {csv_text.line_of(path, row, layout)}"
-            problem = f"{path.name!r}{line}: column {column_name!r} {error.what}"
-        raise DriftbayesError(problem or f"{path.name!r} {damaged}") from error
+            problem = f"{path.name!r}{line}: column {column!r} {error.what}"
+        raise DriftbayesError(
+            problem
+            or f"{path.name!r} cannot be read as a table: {reading.reason(error)}; it may be "
+            "damaged or cut short"
+        ) from error
 
 
 def _from_parquet(
@@ -446,13 +450,9 @@ def _from_parquet(
     return result
 
 
-def _role(key: str) -> str:
-    return key.partition(":")[0]
-
-
 def _values(key: str, column: Any, name: str, date_order: str | None, *, is_csv: bool) -> Any:
     """What `read_columns` returns for a column."""
-    role = _role(key)
+    role = key.partition(":")[0]
     if key == schema.ID:
         return cells.encode_ids(column, text_holds_integers=is_csv)
     if role in (schema.ID, "drogued"):
@@ -460,7 +460,7 @@ def _values(key: str, column: Any, name: str, date_order: str | None, *, is_csv:
     if role == "clock":
         return parse_clocks(column, name)
     if role in (schema.TIME, "date"):
-        return times(column, date_order)
+        return parse_times(column, date_order)
     return cells.numbers(column)
 
 
@@ -523,31 +523,12 @@ def _known(sd: FloatArray, observed: np.ndarray, notes: list[str]) -> FloatArray
     return np.where(wrong, median, sd)
 
 
-def _in_units(
-    trajectories: Trajectories, options: ReadOptions, spec: TableSpec, notes: list[str]
-) -> Trajectories:
-    _check_scales(options, spec.length, spec.time)
-    trajectories = options.scale(trajectories)
-    for what, unit in (("length", trajectories.length_unit), ("time", trajectories.time_unit)):
-        if not unit:
-            notes.append(f"the file does not say its unit of {what}; --{what}-unit names it")
-        elif unit in _ADVICE:
-            notes.append(_ADVICE[unit])
-    return trajectories
-
-
 def _check_scales(options: ReadOptions, length: str, time: str) -> None:
     """Refuse the size of a pixel or a frame where the file has other units."""
     if options.pixel_size is not None and length not in (PIXEL, ""):
         raise DriftbayesError(f"positions are in {length}, not in pixels; leave out --pixel-size")
     if options.frame_interval is not None and time not in (FRAME, ""):
         raise DriftbayesError(f"times are in {time}, not in frames; leave out --frame-interval")
-
-
-def _scale_notes(options: ReadOptions, meaning: schema.Meaning) -> list[str]:
-    """What to do about pixels and frames, where nothing is done."""
-    scales = ((meaning.length, options.pixel_size), (meaning.time, options.frame_interval))
-    return [_ADVICE[unit] for unit, size in scales if size is None and unit in _ADVICE]
 
 
 READERS = {"table": read_plain}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from driftbayes import quality
-from driftbayes.data.sampling import Windows, sampled_runs, too_short
+from driftbayes.data.sampling import Windows, ragged_arange, sampled_runs, too_short
 from driftbayes.data.trajectories import MAX_STRAYS, Trajectories, stray_note
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.io.blocks import Block, read_block
@@ -382,8 +382,7 @@ def _add_whole(
     n_steps, firsts = n_steps[used], tracks.starts[:-1][used]
     if spec.n_tau is not None:
         counts = n_steps // spec.n_tau if spec.windows == "all" else np.ones_like(n_steps)
-        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        firsts = np.repeat(firsts, counts) + spec.n_tau * stride * number
+        firsts = np.repeat(firsts, counts) + spec.n_tau * stride * ragged_arange(counts)
         n_steps = np.full(len(firsts), spec.n_tau)
     for moments in sums.moments:
         moments.add(tracks.positions, firsts, n_steps, stride)
