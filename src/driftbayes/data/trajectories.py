@@ -514,7 +514,10 @@ class Trajectories(Described):
         """A short hash of positions, times, errors and units: equal data, equal fingerprint."""
         digest = hashlib.sha256()
         for array in (self.positions, self.times, self.row_sizes, self.position_sd):
-            digest.update(b"none" if array is None else _one_nan(array).tobytes())
+            if array is not None and array.dtype.kind == "f":
+                # Every NaN alike: files and processors differ in the bits of theirs.
+                array = np.where(np.isnan(array), np.nan, array)
+            digest.update(b"none" if array is None else array.tobytes())
         digest.update(f"{self.n_dim}|{self.length_unit}|{self.time_unit}".encode())
         return digest.hexdigest()[:16]
 
@@ -818,11 +821,6 @@ def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:
     view: NDArray[Any] = np.ascontiguousarray(array, dtype=dtype).view()
     view.flags.writeable = False
     return view
-
-
-def _one_nan(array: NDArray[Any]) -> NDArray[Any]:
-    """Every NaN alike: files and processors differ in the bits of theirs."""
-    return np.where(np.isnan(array), np.nan, array) if array.dtype.kind == "f" else array
 
 
 def _as_tracks(x: ArrayLike | Sequence[ArrayLike]) -> list[FloatArray]:

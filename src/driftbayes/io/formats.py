@@ -53,11 +53,6 @@ def _has(*groups: str, attribute: str = "", laid_out: bool = False) -> Callable[
     return detect
 
 
-def _is_own_netcdf(contents: Contents) -> bool:
-    is_ours = _is_ours(contents) or contents.has("id", "time", "x")
-    return contents.container == "netcdf" and is_ours
-
-
 def _is_gdp_text(contents: Contents) -> bool:
     from driftbayes.io.csv_text import GDP_DATED, GDP_SPLIT
 
@@ -132,7 +127,11 @@ FORMATS: tuple[Format, ...] = (
     _format("parcels-zarr", _DATASET, _has("lon lat time trajectory", attribute="parcels_")),
     _format("parcels-parquet", _PARQUET, _has("particle_id", attribute="parcels_")),
     _format("opendrift", _DATASET, _has("", attribute="opendrift_", laid_out=True)),
-    _format("netcdf", _DATASET, _is_own_netcdf),
+    _format(
+        "netcdf",
+        _DATASET,
+        lambda c: c.container == "netcdf" and (_is_ours(c) or c.has("id", "time", "x")),
+    ),
     _format("gdp", _DATASET, _has("err_lon err_lat", "drogue_status ve vn", laid_out=True)),
     _format("glad", _DATASET, _has("position_error", laid_out=True)),
     _format("clouddrift", _DATASET, lambda c: _layout_kind(c) == "clouddrift"),

@@ -239,12 +239,12 @@ def _check_options(options: dict[str, Any], source: str) -> None:
         if not isinstance(options.get(name, ""), str | None):
             raise _damaged(source, f"its option {name!r} is not a text")
     prior = options.get("prior_probabilities")
-    if prior is not None and not (isinstance(prior, list) and all(map(_is_number, prior))):
+    kinds = int | float | None
+    if prior is not None and not (
+        isinstance(prior, list)
+        and all(isinstance(p, kinds) and abs(p or 0) < 2**1000 for p in prior)
+    ):
         raise _damaged(source, "its probabilities of models are not a list of numbers")
-
-
-def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and abs(value) < 2**1000)
 
 
 def _damaged(source: str, what: str) -> DriftbayesError:

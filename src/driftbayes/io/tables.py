@@ -120,9 +120,7 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
         )
     if written.startswith(("day", "month")):
         notes.append(f"dates are read as {written}")
-    order = _sorted_rows(codes, times, notes)
-    if order is not None:
-        times, values = times[order], {name: array[order] for name, array in values.items()}
+    times, values = _sorted_rows(codes, times, values, notes)
     length_unit = header.get("length_unit") if options.length_unit is None else options.length_unit
     degrees = options.coordinates == "degrees"
     if not degrees:
@@ -237,15 +235,17 @@ def _without_fills(
     return [np.where(gone, np.nan, axis) for axis in axes]
 
 
-def _sorted_rows(codes: IntArray, times: FloatArray, notes: list[str]) -> IntArray | None:
-    """The order of rows by trajectory and time; None if they are in it."""
+def _sorted_rows(
+    codes: IntArray, times: FloatArray, values: dict[str, Any], notes: list[str]
+) -> tuple[FloatArray, dict[str, Any]]:
+    """Times and other columns in the order of trajectories and times."""
     if not ((np.diff(codes) < 0) | (np.diff(codes) == 0) & (np.diff(times) < 0)).any():
-        return None
+        return times, values
     order = np.lexsort((times, codes))
     # By trajectory is how the array is laid out; by time is worth a word.
     if not np.array_equal(order, np.argsort(codes, kind="stable")):
         notes.append("rows were not in order of time within a trajectory, and were sorted")
-    return order
+    return times[order], {name: array[order] for name, array in values.items()}
 
 
 def _separator_note(contents: Contents) -> list[str]:
@@ -312,20 +312,19 @@ def assemble(
         if not keep.all():
             n_left = int((~keep).sum())
             notes.append(f"{n_left:,} of {len(keep):,} rows belong to no track and are left out")
-        positions = np.column_stack(options.without_missing(columns.coordinates))[keep]
-        times, sd = columns.times[keep], None if columns.sd is None else columns.sd[keep]
-        order = _sorted_rows(codes, times, notes)
-        if order is not None:
-            positions, times = positions[order], times[order]
-            sd = None if sd is None else sd[order]
-        if sd is not None:
-            sd = _known(sd, ~np.isnan(positions[:, 0]), notes)
+        coordinates = options.without_missing(columns.coordinates)
+        values = {"positions": np.column_stack(coordinates)[keep]}
+        if columns.sd is not None:
+            values["position_sd"] = columns.sd[keep]
+        times, values = _sorted_rows(codes, columns.times[keep], values, notes)
+        if columns.sd is not None:
+            is_there = ~np.isnan(values["positions"][:, 0])
+            values["position_sd"] = _known(values["position_sd"], is_there, notes)
         trajectories = Trajectories(
-            positions=positions,
+            **values,
             times=times,
             row_sizes=np.bincount(codes, minlength=len(names)),
             ids=names,
-            position_sd=sd,
             length_unit=options.length_unit or spec.length,
             time_unit=options.time_unit or spec.time,
         )

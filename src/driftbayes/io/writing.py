@@ -3,10 +3,9 @@
 import gzip
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,22 +35,15 @@ def write_csv(trajectories: Trajectories, path: PathLike) -> None:
 
     table = _as_table(trajectories, escape_ids=True)
     _refuse_padded(trajectories.ids)
-    with atomic_path(path) as temporary:
-        compressed = Path(path).name.lower().endswith(".gz")
-        with temporary.open("wb") as file, _compressing(file, compressed) as stream:
-            stream.write((",".join(table.column_names) + "\n").encode())
-            options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
-            pacsv.write_csv(table, stream, options)
-
-
-@contextmanager
-def _compressing(file: BinaryIO, compressed: bool) -> Iterator[Any]:  # noqa: FBT001
-    if not compressed:
-        yield file
-        return
-    # Without the time and the temporary name that gzip would put into its header.
-    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as stream:
-        yield stream
+    with atomic_path(path) as temporary, temporary.open("wb") as file, ExitStack() as stack:
+        stream: Any = file
+        if Path(path).name.lower().endswith(".gz"):
+            # Without the time and the temporary name that gzip would put into its header.
+            compressed = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+            stream = stack.enter_context(compressed)
+        stream.write((",".join(table.column_names) + "\n").encode())
+        options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
+        pacsv.write_csv(table, stream, options)
 
 
 def write_parquet(trajectories: Trajectories, path: PathLike) -> None:
