@@ -272,8 +272,7 @@ def _is_streamed(args: argparse.Namespace, *, sums: bool) -> bool:
         return True
     if isinstance(args.file, Files):
         return False
-    from driftbayes.io.blocks import estimated_points
-    from driftbayes.io.formats import contents_of
+    from driftbayes.io.formats import contents_of, estimated_points
 
     if estimated_points(contents_of(args.file)) < _LARGE:
         return False

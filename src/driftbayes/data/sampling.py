@@ -301,7 +301,7 @@ def displacements(
         raise DriftbayesError(
             too_short(runs.longest, n_tau, runs.tau, trajectories.time_unit, trajectories.span)
         )
-    step_rows = np.repeat(firsts, n_steps) + _ragged_arange(n_steps)
+    step_rows = np.repeat(firsts, n_steps) + ragged_arange(n_steps)
     # Between all rows first, of which those between runs are left out.
     dx = np.diff(trajectories.positions.take(rows, axis=0), axis=0).take(step_rows, axis=0)
     if index is None:
@@ -318,7 +318,7 @@ def displacements(
             interval[odd] = np.diff(trajectories.times[rows])[step_rows][odd]
     sd = None
     if trajectories.position_sd is not None:
-        ends = np.repeat(firsts, n_steps + 1) + _ragged_arange(n_steps + 1)
+        ends = np.repeat(firsts, n_steps + 1) + ragged_arange(n_steps + 1)
         sd = trajectories.position_sd[rows[ends]]
     trajectory = trajectories.trajectory_index[rows[firsts]]
     start, lonlat, ground = trajectories.positions[rows[firsts]], None, None
@@ -431,9 +431,7 @@ def snap_taus(trajectories: Trajectories, taus: Iterable[float | str] | str) -> 
 
     Nearest on a logarithmic scale, at least one interval; the result is sorted.
     """
-    dt = trajectories.recording_interval
-    if dt is None:
-        raise DriftbayesError(trajectories.irregular_message())
+    dt = trajectories.regular_interval
     requested = np.asarray(times_in(taus, trajectories.units, "taus"), dtype=np.float64)
     if requested.size == 0 or not (np.isfinite(requested).all() and (requested > 0).all()):
         raise DriftbayesError(f"sampling times must be positive numbers, got {requested.tolist()}")
@@ -453,7 +451,7 @@ def _sampled_rows(
     stride, actual = stride_of(trajectories, tau)
     if trajectories.whole.all():
         counts = (trajectories.row_sizes - 1) // stride + 1
-        number = _ragged_arange(counts)
+        number = ragged_arange(counts)
         return np.repeat(trajectories.starts[:-1], counts) + stride * number, number, actual
     steps, start = trajectories.grid_steps, trajectories.grid_start
     # Counted from the first position, so that a late start does not cost the first steps.
@@ -476,9 +474,7 @@ def stride_of(trajectories: Trajectories, tau: float | str) -> tuple[int, float]
     tau = in_units(tau, TIME, trajectories.units, "tau")
     if not (np.isfinite(tau) and tau > 0):
         raise DriftbayesError(f"tau must be a positive number, got {tau}")
-    dt = trajectories.recording_interval
-    if dt is None:
-        raise DriftbayesError(trajectories.irregular_message())
+    dt = trajectories.regular_interval
     if tau / dt > _MAX_STRIDE:
         interval = readable(dt, unit)
         raise DriftbayesError(
@@ -507,7 +503,7 @@ def _cut_windows(
     firsts: IntArray, n_steps: IntArray, n_tau: int, windows: Windows, trajectory: IntArray
 ) -> tuple[IntArray, IntArray]:
     counts = n_steps // n_tau
-    starts = np.repeat(firsts, counts) + n_tau * _ragged_arange(counts)
+    starts = np.repeat(firsts, counts) + n_tau * ragged_arange(counts)
     if windows == "first":
         _, keep = np.unique(trajectory[starts], return_index=True)
         starts = starts[keep]
@@ -527,7 +523,7 @@ def _offsets(sizes: IntArray) -> IntArray:
     return np.cumsum(sizes) - sizes
 
 
-def _ragged_arange(sizes: IntArray) -> IntArray:
+def ragged_arange(sizes: IntArray) -> IntArray:
     """0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, and so on."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)

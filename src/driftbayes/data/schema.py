@@ -31,6 +31,8 @@ SCHEMA_ATTRIBUTE = "driftbayes_schema"
 VERSION_ATTRIBUTE = "driftbayes_version"
 KIND_ATTRIBUTE = "driftbayes_kind"
 PROVENANCE_ATTRIBUTE = "provenance"
+# Key of our own metadata in Parquet files.
+METADATA_KEY = "driftbayes"
 
 _REQUIRED = (ID, TIME, "x")
 _NAMES = (ID, TIME, *COORDINATES, POSITION_SD)
@@ -236,15 +238,13 @@ def _missing(canonical: str, name: str, free: Iterable[str], source: str, noun: 
     shown = ", ".join(repr(other[:40]) for other in others[:_MAX_NAMES_SHOWN])
     more = f" and {len(others) - _MAX_NAMES_SHOWN} more" if len(others) > _MAX_NAMES_SHOWN else ""
     start = f"{source!r} has no {noun} {name!r}{wanted_as}; it has {shown}{more}: "
-    likely = [other for other in others if _may_be(other.lower(), canonical)]
+    known = (canonical, *_ALIASES.get(canonical, ()))
+    # x_um and time_s are a name and its unit.
+    unit = f"{canonical}_"
+    likely = [o for o in others if o.lower() in known or o.lower().startswith(unit)]
     if not likely and wanted_as:
         likely = [near for near in [nearest(name, others)] if near is not None]
     if not likely:
         return f"{start}say which with columns={{{canonical!r}: ...}} (--columns {canonical}=...)"
     hint = likely[0][:40]
     return f"{start}pass columns={{{canonical!r}: {hint!r}, ...}} (--columns {canonical}={hint})"
-
-
-def _may_be(name: str, canonical: str) -> bool:
-    # x_um and time_s are a name and its unit.
-    return name in (canonical, *_ALIASES.get(canonical, ())) or name.startswith(f"{canonical}_")

@@ -23,7 +23,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data.trajectories import Trajectories, running_sum
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.typing import FloatArray
 
@@ -69,7 +69,7 @@ def on_plane(
         )
     if frame not in FRAMES:
         raise DriftbayesError(f"frame must be {', '.join(map(repr, FRAMES))}, got {frame!r}")
-    rows = np.flatnonzero(trajectories.observed)
+    rows, same = trajectories.fixes
     lon, lat = trajectories.positions[rows].T
     _check(lon, lat)
     polar = bool((np.abs(lat) > _POLAR).any())
@@ -82,9 +82,7 @@ def on_plane(
             DriftbayesWarning,
             stacklevel=2,
         )
-    same = np.diff(trajectories.trajectory_index[rows]) == 0
-    steps, turns = _steps(np.radians(lon), np.radians(lat), radius, frame)
-    steps[~same] = 0.0
+    steps, _ = along_path(trajectories.positions[rows], same, radius, frame)
     longest = float(np.hypot(*steps.T).max(initial=0.0))
     if longest > _LONG_STEP:
         warnings.warn(
@@ -93,16 +91,11 @@ def on_plane(
             DriftbayesWarning,
             stacklevel=2,
         )
-    if frame == "transported":
-        steps, _ = _transported(steps, turns, same)
     positions = np.full(trajectories.positions.shape, np.nan)
     # In whole numbers of micrometres: their sums are exact, so that a trajectory is the same to the
     # last bit whatever others stand before it in the file.
     whole = np.round(steps / _GRAIN).astype(np.int64)
-    total = np.concatenate([[[0, 0]], np.cumsum(whole, axis=0)])
-    firsts = np.flatnonzero(np.concatenate([[True], ~same]))
-    total -= np.repeat(total[firsts], np.diff(np.append(firsts, len(rows))), axis=0)
-    positions[rows] = total * _GRAIN
+    positions[rows] = running_sum(whole, same) * _GRAIN
     return replace(
         trajectories,
         positions=positions,
@@ -321,10 +314,7 @@ def _transported(
     Also by how much the axes have turned at each point.
     """
     whole = np.round(np.where(same, turns, 0.0) / _TURN_GRAIN).astype(np.int64)
-    before = np.concatenate([[0], np.cumsum(whole)])
-    firsts = np.flatnonzero(np.concatenate([[True], ~same]))
-    own = np.repeat(before[firsts], np.diff(np.append(firsts, len(same) + 1)))
-    angle = (before - own) * _TURN_GRAIN
+    angle = running_sum(whole, same) * _TURN_GRAIN
     return rotated(steps, -angle[:-1]), angle
 
 

@@ -213,10 +213,9 @@ def last_fixes(trajectories: Trajectories) -> LastFixes | None:
 
 
 def _planes(trajectories: Trajectories) -> _Planes | None:
-    lonlat, rows = trajectories.lonlat, np.flatnonzero(trajectories.observed)
+    lonlat, (rows, same) = trajectories.lonlat, trajectories.fixes
     if lonlat is None or trajectories.n_dim != 2 or not np.isfinite(lonlat[rows]).all():
         return None
-    same = np.diff(trajectories.trajectory_index[rows]) == 0
     last = np.append(np.flatnonzero(~same), len(rows) - 1)
     first = np.concatenate([[0], last[:-1] + 1])
     if len(first) != trajectories.n_trajectories:

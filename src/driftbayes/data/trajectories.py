@@ -339,6 +339,12 @@ class Trajectories(Described):
         """Which rows hold a position."""
         return ~np.isnan(self.positions[:, 0])
 
+    @property
+    def fixes(self) -> tuple[IntArray, np.ndarray]:
+        """Rows that hold a position, and whether each but the last and its next share a track."""
+        rows = np.flatnonzero(self.observed)
+        return rows, np.diff(self.trajectory_index[rows]) == 0
+
     @cached_property
     def n_positions(self) -> IntArray:
         """Number of positions of each trajectory, missing fixes not counted."""
@@ -369,6 +375,13 @@ class Trajectories(Described):
         over the whole record, so that stamps rounded to a few digits still give the true interval.
         """
         return self.interval_but_for(MAX_STRAYS)
+
+    @property
+    def regular_interval(self) -> float:
+        """The recording interval; an error if the times are irregular."""
+        if self.recording_interval is None:
+            raise DriftbayesError(self.irregular_message())
+        return self.recording_interval
 
     def interval_but_for(self, max_strays: float) -> float | None:
         """The recording interval, with up to so large a share of odd intervals."""
@@ -421,11 +434,10 @@ class Trajectories(Described):
 
     @cached_property
     def _grid(self) -> tuple[IntArray, np.ndarray]:
-        if self.recording_interval is None:
-            raise DriftbayesError(self.irregular_message())
+        dt = self.regular_interval
         if self.n_strays == 0:
             return np.repeat(self.starts[:-1], self.row_sizes), np.zeros(len(self.times), bool)
-        return self._segments(self.recording_interval)
+        return self._segments(dt)
 
     @cached_property
     def n_strays(self) -> int:
@@ -457,7 +469,7 @@ class Trajectories(Described):
     def grid_steps(self) -> IntArray:
         """Number of recording intervals between each row and its `grid_start`."""
         since = self.times - self.times[self.grid_start]
-        return np.round(since / float(self.recording_interval or np.nan)).astype(np.int64)
+        return np.round(since / self.regular_interval).astype(np.int64)
 
     @cached_property
     def grid_index(self) -> IntArray:
@@ -477,9 +489,7 @@ class Trajectories(Described):
 
         The last counts all longer ones.
         """
-        dt = self.recording_interval
-        if dt is None:
-            raise DriftbayesError(self.irregular_message())
+        dt = self.regular_interval
         steps = np.minimum(np.round(self.intervals / dt), _MAX_COUNTED).astype(np.int64)
         steps[self._is_off(self.intervals, dt)] = 0
         return np.bincount(steps, minlength=_MAX_COUNTED + 1)
@@ -504,7 +514,10 @@ class Trajectories(Described):
         """A short hash of positions, times, errors and units: equal data, equal fingerprint."""
         digest = hashlib.sha256()
         for array in (self.positions, self.times, self.row_sizes, self.position_sd):
-            digest.update(b"none" if array is None else _one_nan(array).tobytes())
+            if array is not None and array.dtype.kind == "f":
+                # Every NaN alike: files and processors differ in the bits of theirs.
+                array = np.where(np.isnan(array), np.nan, array)
+            digest.update(b"none" if array is None else array.tobytes())
         digest.update(f"{self.n_dim}|{self.length_unit}|{self.time_unit}".encode())
         return digest.hexdigest()[:16]
 
@@ -520,8 +533,7 @@ class Trajectories(Described):
         several = isinstance(period, Sequence | np.ndarray)
         given = list(period) if several else [period] * self.n_dim  # type: ignore[arg-type]
         periods = checked_period(given, self.n_dim)
-        rows = np.flatnonzero(self.observed)
-        same = np.diff(self.trajectory_index[rows]) == 0
+        rows, same = self.fixes
         positions = self.positions.copy()
         for axis, length in enumerate(periods):
             if length is None:
@@ -536,11 +548,7 @@ class Trajectories(Described):
                     DriftbayesWarning,
                     stacklevel=2,
                 )
-            total = np.concatenate([[0.0], np.cumsum(turns)])
-            # Turns counted from the first fix of each trajectory, not from that of the file.
-            first = np.concatenate([[True], ~same])
-            total -= np.repeat(total[first], np.diff(np.append(np.flatnonzero(first), len(rows))))
-            positions[rows, axis] -= total * length
+            positions[rows, axis] -= running_sum(turns, same) * length
         return replace(
             self,
             positions=positions,
@@ -755,6 +763,21 @@ def check_tracks(tracks: Any) -> None:
     expect(tracks, Trajectories, "tracks", "trajectories, as driftbayes.read(...) returns them")
 
 
+def running_sum(steps: NDArray[Any], same: np.ndarray) -> NDArray[Any]:
+    """Sum steps up to each fix, from zero at the first fix of each trajectory.
+
+    Args:
+        steps: From each fix to the next, zero from one trajectory to another.
+        same: Whether each fix and the next belong to one trajectory.
+    """
+    total = np.concatenate(
+        [np.zeros_like(steps[:1], shape=(1, *steps.shape[1:])), np.cumsum(steps, axis=0)]
+    )
+    firsts = np.flatnonzero(np.concatenate([[True], ~same]))
+    sizes = np.diff(np.append(firsts, len(total)))
+    return np.asarray(total - np.repeat(total[firsts], sizes, axis=0))
+
+
 def checked_period(period: Any, n_dim: int) -> tuple[float | None, ...]:
     """Periods of a domain along each axis, refused unless they are positive or None.
 
@@ -798,11 +821,6 @@ def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:
     view: NDArray[Any] = np.ascontiguousarray(array, dtype=dtype).view()
     view.flags.writeable = False
     return view
-
-
-def _one_nan(array: NDArray[Any]) -> NDArray[Any]:
-    """Every NaN alike: files and processors differ in the bits of theirs."""
-    return np.where(np.isnan(array), np.nan, array) if array.dtype.kind == "f" else array
 
 
 def _as_tracks(x: ArrayLike | Sequence[ArrayLike]) -> list[FloatArray]:

@@ -1,6 +1,7 @@
 """Diagnose trajectories: averages against lag, with error bars from resampling particles."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ from driftbayes.diagnostics.averages import (
     velocity_sums,
 )
 from driftbayes.diagnostics.scales import data_scales, lag_steps
-from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray
 
@@ -66,9 +66,7 @@ def diagnose(
 
     check_tracks(trajectories)
     scales = data_scales(trajectories)
-    dt = trajectories.recording_interval
-    if dt is None:
-        raise DriftbayesError(trajectories.irregular_message())
+    dt = trajectories.regular_interval
     steps = lag_steps(trajectories, n_lags, max_lag)
     lag = steps * dt
     columns = _columns(trajectories, steps, dt, seed=seed, n_resamples=n_resamples)
@@ -103,18 +101,18 @@ def _clock(trajectories: Trajectories, seed: int) -> dict[str, Any]:
     from driftbayes.diagnostics.modulation import modulation, step_correlations
 
     correlations, errors = step_correlations(trajectories)
-    found = {"step_correlations": _text(correlations), "step_correlation_errors": _text(errors)}
+    found: dict[str, Any] = {"step_correlations": _text(correlations)}
+    found["step_correlation_errors"] = _text(errors)
     repeats = modulation(trajectories, seed)
-    if repeats is None:
-        return found
-    return {
-        **found,
-        "modulation": repeats.sentence,
-        "modulation_period": repeats.period,
-        "modulation_p_value": repeats.p_value,
-        "modulation_profile": _text(repeats.profile),
-        "modulation_profile_errors": _text(repeats.errors),
-    }
+    if repeats is not None:
+        found |= {
+            "modulation": repeats.sentence,
+            "modulation_period": repeats.period,
+            "modulation_p_value": repeats.p_value,
+            "modulation_profile": _text(repeats.profile),
+            "modulation_profile_errors": _text(repeats.errors),
+        }
+    return found
 
 
 def _text(values: FloatArray) -> str:
@@ -213,7 +211,10 @@ def bootstrap_sd(
     with np.errstate(divide="ignore", invalid="ignore"):
         for weights in _weights(n_particles, seed, n_resamples):
             replicates.append(statistic(*np.split(weights @ columns, len(sums) + 1, axis=1)))
-    spread = _finite_sd(np.concatenate(replicates))
+    values = np.concatenate(replicates)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        # Without replicates that drew no pair at a lag; NaN if fewer than two did.
+        spread = np.nanstd(np.where(np.isfinite(values), values, np.nan), axis=0, ddof=1)
     n = contributing[resampleable]
     error[resampleable] = spread * np.sqrt(n / (n - 1))
     return error
@@ -240,14 +241,3 @@ def _weights(n_particles: int, seed: int, n_resamples: int) -> Iterator[FloatArr
         drawn += n_particles * np.arange(n)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=n * n_particles)
         yield counts.reshape(n, n_particles).astype(np.float64)
-
-
-def _finite_sd(replicates: FloatArray) -> FloatArray:
-    """Standard deviation along replicates, without those that drew no pair at a lag."""
-    finite = np.isfinite(replicates)
-    n = finite.sum(axis=0)
-    enough = n >= 2
-    values = np.where(finite, replicates, 0.0)
-    mean = values.sum(axis=0) / np.maximum(n, 1)
-    squares = np.where(finite, (values - mean) ** 2, 0.0).sum(axis=0)
-    return np.where(enough, np.sqrt(squares / np.maximum(n - 1, 1)), np.nan)

@@ -21,7 +21,6 @@ import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.scales import autocorrelate, gridded
-from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 
 
@@ -100,9 +99,7 @@ def finite_difference_velocities(
     trajectories: Trajectories,
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Velocities over one recording interval, with the particle and grid index of each."""
-    dt = trajectories.recording_interval
-    if dt is None:
-        raise DriftbayesError(trajectories.irregular_message())
+    dt = trajectories.regular_interval
     rows = np.flatnonzero(trajectories.on_grid)
     particle, index = trajectories.trajectory_index[rows], trajectories.grid_index[rows]
     adjacent = np.flatnonzero((np.diff(particle) == 0) & (np.diff(index) == 1))
@@ -144,8 +141,6 @@ def displacement_sums(trajectories: Trajectories, steps: IntArray) -> Displaceme
             out; the fixes between the two do not matter.
         steps: Lags in recording intervals; the cost is proportional to their number.
     """
-    if trajectories.recording_interval is None:
-        raise DriftbayesError(trajectories.irregular_message())
     shape = (trajectories.n_trajectories, len(steps))
     second, fourth, counts = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     rows = np.flatnonzero(trajectories.on_grid)

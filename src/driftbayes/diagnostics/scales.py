@@ -43,9 +43,7 @@ class Batch:
 
 def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | str | None) -> IntArray:
     """Lags in recording intervals: zero, and up to `n_lags` evenly spaced in logarithm."""
-    dt = trajectories.recording_interval
-    if dt is None:
-        raise DriftbayesError(trajectories.irregular_message())
+    dt = trajectories.regular_interval
     n_lags = whole(n_lags, "n_lags", 1)
     if max_lag is None:
         fixes = np.bincount(trajectories.trajectory_index, weights=trajectories.observed)
@@ -209,7 +207,7 @@ def data_scales(trajectories: Trajectories, tau: float | None = None) -> Scales:
 def _scales_at(trajectories: Trajectories, stride: int) -> tuple[Scales, float] | None:
     """Scales of fixes so many recording intervals apart; None if there are none that move."""
     if stride > 1:
-        tau = stride * float(trajectories.recording_interval or 0.0)
+        tau = stride * trajectories.regular_interval
         chosen = np.zeros(len(trajectories.times), dtype=bool)
         chosen[sampled_runs(trajectories, tau).rows] = True
         trajectories = trajectories.select(chosen).on_interval(tau)

@@ -233,8 +233,7 @@ def _step_rms(trajectories: Trajectories, interval: float | None) -> float | Non
 def _jumps(trajectories: Trajectories) -> dict[str, int]:
     if trajectories.lonlat is not None or "unwrapped" in trajectories.provenance:
         return {}
-    rows = np.flatnonzero(trajectories.observed)
-    same = np.diff(trajectories.trajectory_index[rows]) == 0
+    rows, same = trajectories.fixes
     found = {}
     for name, values in zip(AXES, trajectories.positions[rows].T, strict=False):
         with np.errstate(over="ignore", invalid="ignore"):

@@ -44,13 +44,6 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def _called(path: Any) -> str:
-    """Name of several files together."""
-    if not isinstance(path, list | tuple):
-        return Path(path).name
-    return " ".join(Path(file).name for file in path[:3]) + (" ..." if len(path) > 3 else "")
-
-
 def read_trajectories(
     path: "PathLike | Sequence[PathLike] | pd.DataFrame | xr.Dataset", **options: Any
 ) -> Trajectories:
@@ -76,7 +69,9 @@ def read_trajectories(
 
         files = files_of(path)
         if files is not None:
-            return read_several(files, told, _called(path))
+            named: Any = path if isinstance(path, list | tuple) else [path]
+            together = " ".join(Path(file).name for file in named[:3]) + " ..." * (len(named) > 3)
+            return read_several(files, told, together)
     contents = contents_of(path)
     return read_as(choose(contents, told.format), contents, told)
 

@@ -12,6 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
 from driftbayes.data.schema import ID, TIME
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import limits
@@ -101,9 +104,6 @@ def read_columns(
     Arrow, not pandas: it reads every float to its last bit in all versions, and a line that was
     cut short is an error where pandas fills the rest of it with NaN.
     """
-    import pyarrow as pa
-    import pyarrow.csv as pacsv
-
     limits.check_memory(check_size(file) * _MEMORY_PER_BYTE, f"the table {file.name!r}")
     names = None if layout.own_header else list(layout.header)
     rows = pacsv.ReadOptions(
@@ -165,7 +165,7 @@ def first_problem(
 
 @contextmanager
 def _rows(path: Path, layout: CsvLayout) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """Rows of the file as text, each with the number of its line."""
+    """Rows of the file that are not blank, each with the number of the line it starts on."""
     with (
         _readable(path),
         _raw(path) as raw,
@@ -218,8 +218,6 @@ def check_size(path: Path) -> int:
 
 def open_stream(path: Path, *, squeezed: bool = False) -> Any:
     """Open the file as an Arrow stream, decompressed if its name ends in .gz."""
-    import pyarrow as pa
-
     if squeezed:
         with _raw(path) as raw:
             return pa.BufferReader(b"\n".join(b" ".join(line.split()) for line in raw))

@@ -13,7 +13,7 @@ import numpy as np
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import time_factor
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.io import cells
+from driftbayes.io.ids import BadCellError, id_array
 from driftbayes.io.layouts import Layout, from_grid, from_ragged
 from driftbayes.io.limits import Budget
 from driftbayes.io.reading import Contents, describe_dataset
@@ -196,8 +196,8 @@ def identifiers(
             "one id per trajectory, text or whole numbers"
         )
     try:
-        found = cells.id_array(values)
-    except cells.BadCellError as error:
+        found = id_array(values)
+    except BadCellError as error:
         raise DriftbayesError(f"{source!r}: variable {name!r} {error.what}") from error
     return np.char.strip(found) if found.dtype.kind == "U" and not is_ours else found
 

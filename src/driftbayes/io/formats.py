@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.io.reading import Contents, ReadOptions, existing_file
+from driftbayes.io.reading import Contents, ReadOptions, existing_file, reading_as, require
 
 if TYPE_CHECKING:
     from driftbayes.data.trajectories import Trajectories
@@ -51,11 +51,6 @@ def _has(*groups: str, attribute: str = "", laid_out: bool = False) -> Callable[
         return named and marked and (not laid_out or bool(_layout_kind(contents)))
 
     return detect
-
-
-def _is_own_netcdf(contents: Contents) -> bool:
-    is_ours = _is_ours(contents) or contents.has("id", "time", "x")
-    return contents.container == "netcdf" and is_ours
 
 
 def _is_gdp_text(contents: Contents) -> bool:
@@ -132,7 +127,11 @@ FORMATS: tuple[Format, ...] = (
     _format("parcels-zarr", _DATASET, _has("lon lat time trajectory", attribute="parcels_")),
     _format("parcels-parquet", _PARQUET, _has("particle_id", attribute="parcels_")),
     _format("opendrift", _DATASET, _has("", attribute="opendrift_", laid_out=True)),
-    _format("netcdf", _DATASET, _is_own_netcdf),
+    _format(
+        "netcdf",
+        _DATASET,
+        lambda c: c.container == "netcdf" and (_is_ours(c) or c.has("id", "time", "x")),
+    ),
     _format("gdp", _DATASET, _has("err_lon err_lat", "drogue_status ve vn", laid_out=True)),
     _format("glad", _DATASET, _has("position_error", laid_out=True)),
     _format("clouddrift", _DATASET, lambda c: _layout_kind(c) == "clouddrift"),
@@ -199,6 +198,7 @@ def contents_of(path: Any) -> Contents:
             return contents_of(several[0])
     if not isinstance(path, str | os.PathLike):
         if hasattr(path, "columns"):
+            require("tables", "pyarrow")
             from driftbayes.io.frames import contents_in_frame
 
             return contents_in_frame(path)
@@ -221,8 +221,29 @@ def contents_of(path: Any) -> Contents:
             begins = (text if known == "xml" else head).startswith(starts)
             if begins and container not in _BY_SUFFIX:
                 container = known
+    if container not in _DATASET[0]:
+        require("tables", "pyarrow")
     described = import_module(f"driftbayes.io.{_DESCRIBED_BY[container]}").describe(found)
     return Contents(found, container, **described)
+
+
+def estimated_points(contents: Contents) -> int:
+    """Estimate the number of observations of a file without reading it."""
+    if contents.container == "parquet":
+        from driftbayes.io.parquet import open_parquet
+
+        with reading_as(contents.path, "Parquet"), open_parquet(contents.path) as parquet:
+            return int(parquet.metadata.num_rows)
+    if contents.container in ("netcdf", "zarr"):
+        from driftbayes.io.datasets import open_dataset
+
+        with open_dataset(contents) as dataset:
+            return max((int(variable.size) for variable in dataset.variables.values()), default=0)
+    if contents.container == "csv":
+        # Of id, time, x and y in text; a compressed file is a third as long.
+        n_bytes = contents.path.stat().st_size
+        return n_bytes // (12 if contents.path.suffix == ".gz" else 36)
+    return 0
 
 
 def format_named(name: str) -> Format:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from driftbayes.data import schema
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import reading
-from driftbayes.io.tables import METADATA_KEY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,9 +18,6 @@ _NAME = Path("a DataFrame")
 
 def contents_in_frame(frame: "pd.DataFrame") -> reading.Contents:
     """Contents of a DataFrame, with the units and the provenance in its attributes."""
-    reading.require("tables", "pyarrow")
-    import pyarrow as pa
-
     named = frame.rename(columns=str)
     try:
         table = pa.Table.from_pandas(named, preserve_index=False).replace_schema_metadata()
@@ -28,13 +26,10 @@ def contents_in_frame(frame: "pd.DataFrame") -> reading.Contents:
         raise DriftbayesError(msg) from error
     if not table.num_rows:
         raise DriftbayesError("the table has no rows; expected one row per observation")
-    known: dict[str, Any] = {
-        k: frame.attrs[k]
-        for k in map(str, ("length_unit", "time_unit", "provenance"))
-        if k in frame.attrs
-    }
+    keys = ("length_unit", "time_unit", "provenance")
+    known = {key: frame.attrs[key] for key in keys if key in frame.attrs}
     header = reading.to_json({"schema": schema.SCHEMA_VERSION, **known})
-    return as_table(_NAME, table, "frame", {METADATA_KEY: header} if known else {})
+    return as_table(_NAME, table, "frame", {schema.METADATA_KEY: header} if known else {})
 
 
 def as_table(

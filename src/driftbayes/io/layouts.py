@@ -13,7 +13,7 @@ import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.io import cells
+from driftbayes.io.ids import BadCellError, id_array
 from driftbayes.io.limits import check_memory
 from driftbayes.io.reading import Contents, ReadOptions, begin_with_name
 from driftbayes.typing import FloatArray, IntArray, StrArray
@@ -310,6 +310,6 @@ def _id_array(ids: Sequence[Any] | np.ndarray, counts: IntArray) -> StrArray:
     if isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and len(ids) == len(counts):
         return ids[counts > 0].astype(np.int64)
     try:
-        return cells.id_array([i for i, count in zip(ids, counts, strict=True) if count])
-    except cells.BadCellError as error:
+        return id_array([i for i, count in zip(ids, counts, strict=True) if count])
+    except BadCellError as error:
         raise DriftbayesError(f"the variable of ids {error.what}") from error

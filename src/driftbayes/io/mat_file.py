@@ -134,7 +134,10 @@ class _Matrix:
         if self.kind == 0:
             return np.empty((0, 0))
         if self.kind in _NUMBERS:
-            return self._shaped(self._next())
+            values = self._next()
+            if len(values) != math.prod(self.shape):
+                raise _damaged(self._path)
+            return values.reshape(self.shape, order="F")
         if self.kind == _CHAR:
             codes = self._next() if math.prod(self.shape) else np.empty(0)
             return np.array(["".join(map(chr, codes.astype(int) & 0xFFFF))])
@@ -172,11 +175,6 @@ class _Matrix:
         dtype = np.dtype(f"{self._order}{_STORED[kind]}")
         whole = len(part) // dtype.itemsize * dtype.itemsize
         return np.frombuffer(part[:whole], dtype=dtype)
-
-    def _shaped(self, values: np.ndarray) -> np.ndarray:
-        if len(values) != math.prod(self.shape):
-            raise _damaged(self._path)
-        return values.reshape(self.shape, order="F")
 
 
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:

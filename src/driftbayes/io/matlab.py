@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import limits, mat_file
 from driftbayes.io.frames import as_table
-from driftbayes.io.reading import Contents, ReadOptions, reading_as, require
+from driftbayes.io.reading import Contents, ReadOptions, reading_as
 from driftbayes.io.tables import read_plain
 
 # The day 1970-01-01 of MATLAB's calendar, and what days from 1900 to 2100 are.
@@ -32,6 +33,7 @@ _EPOCH = 719529.0
 _DAYS = (693962.0, 767011.0)
 _DATENUMS = ("num", "datenum")
 _UTRACK = "tracksFinal"
+_IDS = ("id", "ids", "track_id", "trackid", "particle", "traj", "trajectory")
 _WANTED = ("x", "y", "z", "t", "time", "lon", "lat", "longitude", "latitude", *_DATENUMS)
 # Columns of u-track for each frame: x, y, z, amplitude, and their standard deviations.
 _PER_FRAME = 8
@@ -48,14 +50,11 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def _read(contents: Contents, options: ReadOptions) -> Trajectories:
-    require("tables", "pyarrow")
     values = mat_file.load(contents.path, contents.names)
     notes: list[str] = []
     with reading_as(contents.path, "MATLAB"):
         columns = _table(contents, values, notes)
     columns, told = _dated(columns, options, notes)
-    import pyarrow as pa
-
     made = as_table(contents.path, pa.table({n: pa.array(v) for n, v in columns.items()}), "mat")
     found = read_plain(made, replace(options, columns=told))
     known = dict(found.provenance)
@@ -90,16 +89,15 @@ def _table(contents: Contents, values: Mapping[str, Any], notes: list[str]) -> d
     values = {name: v for name, v in values.items() if v is not None}
     if _UTRACK in values:
         return _from_utrack(values[_UTRACK], notes)
-    structs = [n for n, v in values.items() if isinstance(v, dict) or _is_struct_array(v)]
-    if len(structs) == 1 and not any(
-        isinstance(v, list) for n, v in values.items() if n not in structs
-    ):
+    lists = {n: v for n, v in values.items() if isinstance(v, list)}
+    cells = {n: v for n, v in lists.items() if not v or not all(isinstance(e, dict) for e in v)}
+    structs = [n for n, v in values.items() if isinstance(v, dict) or n in lists.keys() - cells]
+    if len(structs) == 1 and not lists.keys() - structs:
         inner = values[structs[0]]
         notes.append(f"read from the struct {structs[0]!r}")
         if isinstance(inner, dict):
             return _table(contents, inner, notes)
         return _from_cells({n: [row[n] for row in inner] for n in inner[0]}, contents)
-    cells = {n: v for n, v in values.items() if isinstance(v, list) and not _is_struct_array(v)}
     if cells:
         return _from_lists(cells, values, contents, notes)
     arrays = {
@@ -124,10 +122,6 @@ def _table(contents: Contents, values: Mapping[str, Any], notes: list[str]) -> d
     return vectors
 
 
-def _is_struct_array(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
-
-
 def _unknown(contents: Contents) -> DriftbayesError:
     return DriftbayesError(
         f"{contents.source!r} has {contents.shown or 'no variables'}, in none of the known layouts "
@@ -136,13 +130,8 @@ def _unknown(contents: Contents) -> DriftbayesError:
 
 
 def _vector(value: Any) -> np.ndarray | None:
-    if (
-        isinstance(value, np.ndarray)
-        and value.dtype.kind in "iufb"
-        and value.size == max(value.shape, default=0)
-    ):
-        return value.ravel()
-    return None
+    is_numbers = isinstance(value, np.ndarray) and value.dtype.kind in "iufb"
+    return value.ravel() if is_numbers and value.size == max(value.shape, default=0) else None
 
 
 def _from_lists(
@@ -187,7 +176,7 @@ def _from_cells(columns: Mapping[str, Sequence[Any]], contents: Contents) -> dic
             table[name] = np.repeat(np.concatenate(parts), sizes)
         else:
             _refuse_ragged(contents, [name])
-    if not any(_is_id(name) for name in table):
+    if not any(name.lower() in _IDS for name in table):
         table["id"] = np.repeat(np.arange(n_tracks), sizes)
     return table
 
@@ -200,10 +189,6 @@ def _refuse_ragged(contents: Contents, names: Sequence[str]) -> None:
                 f"{contents.source!r}: {name!r} is not as long as the other variables; the file is "
                 "damaged, or holds something else"
             )
-
-
-def _is_id(name: str) -> bool:
-    return name.lower() in ("id", "ids", "track_id", "trackid", "particle", "traj", "trajectory")
 
 
 def _from_matrices(
@@ -223,12 +208,11 @@ def _from_matrices(
     order = ", ".join("t" if i == rising[0] else "xyz"[axes.index(i)] for i in range(width))
     notes.append(f"columns of {name!r} are taken for {order}: only the time increases throughout")
     whole = np.concatenate(tracks)
-    table: dict[str, Any] = {"id": np.repeat(np.arange(len(tracks)), list(map(len, tracks)))}
-    return (
-        table
-        | {"time": whole[:, rising[0]]}
-        | {a: whole[:, i] for a, i in zip("xyz", axes, strict=False)}
-    )
+    return {
+        "id": np.repeat(np.arange(len(tracks)), list(map(len, tracks))),
+        "time": whole[:, rising[0]],
+        **{axis: whole[:, i] for axis, i in zip("xyz", axes, strict=False)},
+    }
 
 
 def _from_matrix(
@@ -266,14 +250,12 @@ def _from_grid(
     if shape[0] != shape[1] and len(times) == 1:
         name, time = next(iter(times.items()))
         if len(time) in shape:
-            rows_are_times = len(time) == shape[0]
-            table = {n: (m.T if rows_are_times else m).ravel() for n, m in same.items()}
-            n_tracks = shape[1] if rows_are_times else shape[0]
-            return {
-                "id": np.repeat(np.arange(n_tracks), len(time)),
-                name: np.tile(time, n_tracks),
-                **table,
-            }
+            # One row for each trajectory.
+            by_track = {n: m.T if len(time) == shape[0] else m for n, m in same.items()}
+            n_tracks = shape[0] * shape[1] // len(time)
+            ids = np.repeat(np.arange(n_tracks), len(time))
+            table = {n: m.ravel() for n, m in by_track.items()}
+            return {"id": ids, name: np.tile(time, n_tracks), **table}
     raise DriftbayesError(
         f"{contents.source!r} has matrices {', '.join(map(repr, list(same)[:4]))} of the shape "
         f"{shape}, expected a vector of times t as long as one side of them, not both"
@@ -296,9 +278,10 @@ def _from_utrack(tracks: Any, notes: list[str]) -> dict[str, Any]:
     several = (whole[:, 1] > 0).any()
     names = [f"{a:.0f}/{b:.0f}" if several else f"{a:.0f}" for a, b in whole[:, :2]]
     notes.append("u-track: times are frames, positions pixels; a track is cut at merges and splits")
-    table: dict[str, Any] = {"id": np.array(names), "frame": whole[:, 2]}
-    table |= {"x_px": whole[:, 3], "y_px": whole[:, 4]}
-    return table | ({"sd": whole[:, 5]} if np.isfinite(whole[:, 5]).all() else {})
+    table = dict(zip(("frame", "x_px", "y_px", "sd"), whole[:, 2:].T, strict=True))
+    if not np.isfinite(table["sd"]).all():
+        del table["sd"]
+    return {"id": np.array(names), **table}
 
 
 READERS = {"matlab": _read}

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.cells import without
 from driftbayes.io.layouts import from_grid
 from driftbayes.io.limits import check_memory, check_stored, stored_size
-from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as, require
+from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as
 from driftbayes.io.tables import Columns, TableSpec, assemble
 from driftbayes.typing import FloatArray
 
@@ -123,10 +123,11 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
     names = _names(contents, options.columns or {})
     arrays = {c: _numbers(contents, name) for c, name in names.items() if c != "id"}
     coordinates = _coordinates(contents, names, arrays)
-    if "id" in names and coordinates[0].ndim == 1:
-        found = _long(contents, options, names, arrays, coordinates)
+    ids = _array(contents.path, names["id"]) if "id" in names else None
+    if ids is not None and coordinates[0].ndim == 1:
+        found = _long(contents, options, ids, arrays, coordinates)
     else:
-        found = _grid(contents, options, names, arrays, coordinates)
+        found = _grid(contents, options, ids, arrays, coordinates)
     return options.place(found, degrees=True) if options.coordinates == "degrees" else found
 
 
@@ -203,22 +204,16 @@ def _coordinates(
 def _long(
     contents: Contents,
     options: ReadOptions,
-    names: Mapping[str, str],
+    ids: np.ndarray,
     arrays: Mapping[str, FloatArray],
     coordinates: list[FloatArray],
 ) -> Trajectories:
     """One row for each observation."""
-    require("tables", "pyarrow")
-    import pyarrow as pa
-
-    ids = _array(contents.path, names["id"])
-    n_rows = len(coordinates[0])
-    for name in ("time", "sd"):
-        if (name in arrays and arrays[name].shape != (n_rows,)) or ids.shape != (n_rows,):
-            raise DriftbayesError(
-                f"{contents.source!r}: with an id for each row all arrays need one length; "
-                "leave out id"
-            )
+    shapes = {array.shape for name, array in arrays.items() if name in ("time", "sd")}
+    if {ids.shape, *shapes} != {coordinates[0].shape}:
+        raise DriftbayesError(
+            f"{contents.source!r}: with an id for each row all arrays need one length; leave out id"
+        )
     if "time" not in arrays:
         raise DriftbayesError(_missing(contents, "time"))
     column = pa.array([str(i) for i in ids.tolist()] if ids.dtype.kind in "SU" else ids)
@@ -229,44 +224,44 @@ def _long(
 def _grid(
     contents: Contents,
     options: ReadOptions,
-    names: Mapping[str, str],
+    ids: np.ndarray | None,
     arrays: Mapping[str, FloatArray],
     coordinates: list[FloatArray],
 ) -> Trajectories:
+    """Arrays (particle, time), or (time,) for one particle."""
     notes = []
-    axes = [np.atleast_2d(axis) for axis in without(coordinates, options.missing)]
+    axes = [np.atleast_2d(axis) for axis in options.without_missing(coordinates)]
+    shape = axes[0].shape
     times = arrays.get("time")
-    if times is None:
-        times = np.arange(axes[0].shape[1], dtype=np.float64)
-        notes.append("there is no array of times: they are numbers of frames")
+    unit = options.time_unit
     if options.length_unit is None and options.pixel_size is None:
         notes.append("the file does not say its unit of length; --length-unit names it")
-    if "time" in names and options.time_unit is None:
+    if times is None:
+        times, unit = np.arange(shape[1], dtype=np.float64), unit or "frame"
+        notes.insert(0, "there is no array of times: they are numbers of frames")
+    elif unit is None:
         notes.append("the file does not say its unit of time; --time-unit names it")
-    unit = options.time_unit or ("frame" if "time" not in names else "")
-    ids = np.arange(len(axes[0]))
-    if "id" in names:
-        stored = _array(contents.path, names["id"])
-        if stored.shape != ids.shape or stored.dtype.kind not in "iuU":
-            msg = f"{contents.source!r}: expected {len(ids)} ids, got the shape {stored.shape}"
-            raise DriftbayesError(msg)
-        ids = stored
+    if ids is None:
+        ids = np.arange(shape[0])
+    elif ids.shape != shape[:1] or ids.dtype.kind not in "iuU":
+        msg = f"{contents.source!r}: expected {shape[0]} ids, got the shape {ids.shape}"
+        raise DriftbayesError(msg)
     sd = arrays.get("sd")
-    if sd is not None and sd.ndim not in (0, axes[0].ndim) and sd.shape != axes[0].shape:
+    if sd is not None and sd.ndim not in (0, 2) and sd.shape != shape:
         raise DriftbayesError(
             f"{contents.source!r}: errors have the shape {sd.shape}, not that of positions; "
             "leave them out with --columns sd="
         )
     with begin_with_name(contents.path):
-        shaped = times if times.ndim else times[None]
+        times = np.atleast_1d(times)
         found = from_grid(
             axes,
-            shaped if shaped.shape in (axes[0].shape, axes[0].shape[1:]) else shaped.squeeze(),
+            times if times.shape in (shape, shape[1:]) else times.squeeze(),
             ids if ids.dtype.kind == "i" else ids.tolist(),
             contents,
             sd=sd,
             length_unit=options.length_unit or "",
-            time_unit=unit,
+            time_unit=unit or "",
             provenance=contents.provenance("numpy", notes, options),
         )
         return options.scale(found)

@@ -5,13 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from driftbayes.data.schema import TIME_ORIGIN
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.io import cells, limits
+from driftbayes.io.ids import BadCellError
 from driftbayes.io.layouts import from_ragged
-from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as, require
+from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as
 from driftbayes.typing import FloatArray, IntArray
 
 _TEXT_TYPES = ("string", "large_string")
@@ -21,9 +25,6 @@ _PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
 
 def describe(file: Path) -> dict[str, Any]:
     """Names, types and attributes of the columns, as fields of `Contents`."""
-    require("tables", "pyarrow")
-    import pyarrow.parquet as pq
-
     with reading_as(file, "Parquet"):
         schema = pq.read_schema(file)
     limits.check_names(file, len(schema.names), "columns")
@@ -68,8 +69,6 @@ def open_parquet(file: Path) -> Any:
 
     `plain_texts` makes texts of them again when they are known to be short.
     """
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(file) as parquet:
         texts = [field.name for field in parquet.schema_arrow if str(field.type) in _TEXT_TYPES]
     return pq.ParquetFile(file, read_dictionary=texts)
@@ -87,9 +86,6 @@ def read_rows(parquet: Any, rows: tuple[int, int], names: list[str] | None = Non
 
 def plain_texts(table: Any, file: Path) -> Any:
     """A table or batch with the texts themselves in place of their numbers; long ones refused."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for place, name in enumerate(table.schema.names):
         column = table.column(place)
         kind = column.type
@@ -137,7 +133,7 @@ def _read_nested(contents: Contents, options: ReadOptions) -> Trajectories:
     )
     coordinates = [_numbers(columns[name][0], name, source) for name in (x, y)]
     trajectories = from_ragged(
-        cells.without(coordinates, options.missing),
+        options.without_missing(coordinates),
         times,
         sizes,
         _ids(record, told.get("id", "id"), source),
@@ -152,8 +148,6 @@ def _read_nested(contents: Contents, options: ReadOptions) -> Trajectories:
 
 def _record(file: Path) -> Any:
     """The column of records, in one piece."""
-    import pyarrow.parquet as pq
-
     with reading_as(file, "Parquet"), pq.ParquetFile(file) as parquet:
         groups = [parquet.metadata.row_group(i) for i in range(parquet.metadata.num_row_groups)]
         n_values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
@@ -169,9 +163,6 @@ def _record(file: Path) -> Any:
 
 def _flat(record: Any, name: str, source: str) -> tuple[Any, IntArray]:
     """The lists of one field end to end, and the length of each."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if record.type.get_field_index(name) < 0:
         there = [record.type.field(i).name for i in range(record.type.num_fields)]
         near = did_you_mean(name, there)
@@ -186,21 +177,17 @@ def _flat(record: Any, name: str, source: str) -> tuple[Any, IntArray]:
 
 
 def _is_list(kind: Any) -> bool:
-    import pyarrow as pa
-
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _numbers(column: Any, name: str, source: str) -> FloatArray:
     try:
         return cells.numbers(column)
-    except cells.BadCellError as error:
+    except BadCellError as error:
         raise DriftbayesError(f"{source!r}: field {name!r} of 'obs' {error.what}") from error
 
 
 def _times(column: Any, name: str, source: str) -> tuple[FloatArray, str]:
-    import pyarrow as pa
-
     kind = column.type
     if not (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)):
         return _numbers(column, name, source), ""
@@ -213,9 +200,6 @@ def _times(column: Any, name: str, source: str) -> tuple[FloatArray, str]:
 
 
 def _ids(record: Any, name: str, source: str) -> list[Any]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     index = record.type.get_field_index(name)
     index = index if index >= 0 else record.type.get_field_index(name.upper())
     if index < 0:

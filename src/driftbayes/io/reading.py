@@ -32,6 +32,7 @@ from driftbayes.data import schema
 from driftbayes.data.units import length_factor, time_factor
 from driftbayes.errors import DriftbayesError, nearest
 from driftbayes.storage.outputs import PathLike
+from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -83,6 +84,13 @@ class ReadOptions:
     def names(self) -> dict[str, str]:
         """The columns that are named, without those that are left out."""
         return {role: name for role, name in (self.columns or {}).items() if name}
+
+    def without_missing(self, axes: Sequence[FloatArray]) -> list[FloatArray]:
+        """Coordinates with NaN on all axes where one of them is what the user calls missing."""
+        if not self.missing or len({axis.shape for axis in axes}) != 1:
+            return list(axes)
+        gone = np.any([np.isin(axis, list(self.missing)) for axis in axes], axis=0)
+        return [np.where(gone, np.nan, axis) for axis in axes]
 
     def scale(self, trajectories: "Trajectories") -> "Trajectories":
         """Convert pixels to lengths and frames to times, where their sizes are given."""

@@ -91,12 +91,12 @@ def read_dataset(path: PathLike, *, kind: str | tuple[str, ...]) -> "xr.Dataset"
     dataset = netcdf_file.load(path)
     source = Path(path).name
     is_kind = dataset.attrs.get(schema.KIND_ATTRIBUTE)
-    if is_kind is None:
-        what = "trajectories" if schema.COUNT in dataset.variables else "not a result of driftbayes"
-    else:
-        what = f"a driftbayes {is_kind}"
     kinds = (kind,) if isinstance(kind, str) else kind
     if is_kind not in kinds:
+        what = f"a driftbayes {is_kind}"
+        if is_kind is None:
+            is_tracks = schema.COUNT in dataset.variables
+            what = "trajectories" if is_tracks else "not a result of driftbayes"
         expected = ", ".join(kinds[:-1]) + " or " * (len(kinds) > 1) + kinds[-1]
         msg = f"{source!r} is {what}, expected a driftbayes {expected}; check the file name"
         raise DriftbayesError(msg)
@@ -143,13 +143,11 @@ def _check_plain(owner: str, attributes: Mapping[Any, Any]) -> None:
 
 def _check_scan(scan: "xr.Dataset", source: str) -> None:
     """Refuse a scan that is damaged, saying what is wrong with it."""
-    for name, (dims, kind) in _REQUIRED.items():
-        if name not in scan.variables:
-            raise _damaged(source, f"it has no variable {name!r}")
-        _check_variable(scan, name, dims, kind, source)
-    for name, (dims, kind) in _OPTIONAL.items():
+    for name, (dims, kind) in {**_REQUIRED, **_OPTIONAL}.items():
         if name in scan.variables:
             _check_variable(scan, name, dims, kind, source)
+        elif name in _REQUIRED:
+            raise _damaged(source, f"it has no variable {name!r}")
     taus = np.asarray(scan["tau"].values, dtype=np.float64)
     if len(taus) == 0 or not (np.isfinite(taus) & (taus > 0)).all() or (np.diff(taus) <= 0).any():
         raise _damaged(source, "its sampling times are not positive and increasing")
@@ -189,16 +187,15 @@ def _check_names(scan: "xr.Dataset", source: str) -> None:
     """Models are there once each, and parameters belong to one of them."""
     names = {dim: [str(name) for name in scan[dim].values] for dim in ("model", "parameter")}
     for dim, found in names.items():
-        good = found and len(set(found)) == len(found)
-        if not (
-            good and all(0 < len(name) <= MAX_ID_LENGTH and name.isprintable() for name in found)
-        ):
+        good = all(0 < len(name) <= MAX_ID_LENGTH and name.isprintable() for name in found)
+        if not (good and found and len(set(found)) == len(found)):
             raise _damaged(source, f"its names of {dim}s are empty, duplicate or not printable")
-    for name in names["parameter"]:
-        if name.rpartition(".")[0] not in names["model"]:
+    owners = {name: name.rpartition(".")[0] for name in names["parameter"]}
+    for name, owner in owners.items():
+        if owner not in names["model"]:
             raise _damaged(source, f"parameter {name[:40]!r} belongs to none of its models")
     for model in names["model"]:
-        if not any(name.rpartition(".")[0] == model for name in names["parameter"]):
+        if model not in owners.values():
             raise _damaged(source, f"model {model[:40]!r} has no parameter")
 
 
@@ -242,12 +239,12 @@ def _check_options(options: dict[str, Any], source: str) -> None:
         if not isinstance(options.get(name, ""), str | None):
             raise _damaged(source, f"its option {name!r} is not a text")
     prior = options.get("prior_probabilities")
-    if prior is not None and not (isinstance(prior, list) and all(map(_is_number, prior))):
+    kinds = int | float | None
+    if prior is not None and not (
+        isinstance(prior, list)
+        and all(isinstance(p, kinds) and abs(p or 0) < 2**1000 for p in prior)
+    ):
         raise _damaged(source, "its probabilities of models are not a list of numbers")
-
-
-def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and abs(value) < 2**1000)
 
 
 def _damaged(source: str, what: str) -> DriftbayesError:

@@ -36,29 +36,19 @@ def read_several(files: Sequence[Path], options: ReadOptions, source: str) -> Tr
         parts = _read(files, replace(options, frame="transported"))
     _check_alike(files, parts)
     ids, note = _ids(files, parts)
-    sds = [part.position_sd for part in parts]
-    flags = sorted({name for part in parts for name in part.flags})
-    return Trajectories(
-        positions=np.concatenate([part.positions for part in parts]),
-        times=np.concatenate([part.times for part in parts]),
-        row_sizes=np.concatenate([part.row_sizes for part in parts]),
-        ids=ids,
-        position_sd=None
-        if sds[0] is None
-        else np.concatenate([sd for sd in sds if sd is not None]),
-        length_unit=parts[0].length_unit,
-        time_unit=parts[0].time_unit,
-        lonlat=None
-        if parts[0].lonlat is None
-        else np.concatenate([part.lonlat for part in parts if part.lonlat is not None]),
-        flags={
-            name: np.concatenate(
-                [part.flags.get(name, np.full(len(part.times), np.nan)) for part in parts]
-            )
-            for name in flags
-        },
-        provenance=_provenance(files, parts, source, note),
-    )
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("positions", "times", "row_sizes", "position_sd", "lonlat")
+        if getattr(parts[0], name) is not None
+    }
+    flags = {
+        name: np.concatenate(
+            [part.flags.get(name, np.full(len(part.times), np.nan)) for part in parts]
+        )
+        for name in sorted({name for part in parts for name in part.flags})
+    }
+    known = _provenance(files, parts, source, note)
+    return replace(parts[0], **joined, ids=ids, flags=flags, provenance=known)
 
 
 def _read(files: Sequence[Path], options: ReadOptions) -> list[Trajectories]:

@@ -10,10 +10,11 @@ on with temperature, velocity, speed and variances, which are not read.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from driftbayes.data.sphere import on_plane
 from driftbayes.data.trajectories import Trajectories
@@ -21,6 +22,8 @@ from driftbayes.data.units import length_factor, time_factor
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
 from driftbayes.io.csv_text import GDP_DATED, GDP_SPLIT
+from driftbayes.io.dates import parse_times
+from driftbayes.io.ids import BadCellError
 from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
 from driftbayes.io.tables import (
     Columns,
@@ -47,12 +50,6 @@ _GDP_NOTES = (
     "smoothed product: interpolated upstream, at short times it favours models with smoother paths",
     "the first two numbers after the time are taken for latitude and longitude",
 )
-
-
-def _read(
-    contents: Contents, options: ReadOptions, *, spec_of: Callable[[Contents], TableSpec]
-) -> Trajectories:
-    return read_foreign(contents, options, spec_of(contents))
 
 
 def _trackpy(contents: Contents) -> TableSpec:
@@ -94,17 +91,14 @@ def _read_sfi(contents: Contents, options: ReadOptions) -> Trajectories:
         )
     comments = contents.layout.comments if contents.layout and not options.frame_interval else ()
     matches = (_DT.fullmatch(line.split(" #")[0].rstrip()) for line in comments)
-    dt = next((float(m[1]) for m in matches if m and _is_positive(m[1])), None)
+    texts = (match[1] for match in matches if match and cells.is_number(match[1]))
+    dt = next((float(text) for text in texts if 0 < float(text) < np.inf), None)
     notes = [] if dt is None else [f"the time between steps is dt = {dt:g}, as its header says"]
     spec = TableSpec("sfi", names, "", "frame" if dt is None else "", notes)
     trajectories = read_foreign(contents, options, spec)
     if dt is None or "time" in (options.columns or {}):
         return trajectories
     return trajectories.in_units(time=(dt, trajectories.time_unit))
-
-
-def _is_positive(text: str) -> bool:
-    return cells.is_number(text) and 0 < float(text) < float("inf")
 
 
 def _evalspt(contents: Contents) -> TableSpec:
@@ -178,9 +172,8 @@ def _read_trackmate(contents: Contents, options: ReadOptions) -> Trajectories:
 def _heads(layout: CsvLayout, place: int) -> list[tuple[str, ...]]:
     heads = []
     for row in layout.rows[:3]:
-        if len(row) != len(layout.header) or cells.is_number(row[place]):
-            break
-        if cells.is_missing(row[place]):
+        is_short = len(row) != len(layout.header)
+        if is_short or cells.is_number(row[place]) or cells.is_missing(row[place]):
             break
         heads.append(row)
     return heads
@@ -230,8 +223,8 @@ def _read_gdp_text(contents: Contents, options: ReadOptions) -> Trajectories:
         contents, {"id:0": "id", **keys, "lat": "lat", "lon": "lon"}, layout=layout
     )
     times = _gdp_dates(contents, table) if dated else _gdp_days(contents, table)
-    gone = (np.abs(table["lon"]) >= _GDP_FILL) | (np.abs(table["lat"]) >= _GDP_FILL)
-    gone |= np.isnan(table["lon"]) | np.isnan(table["lat"])
+    # Missing values too.
+    there = (np.abs(table["lon"]) < _GDP_FILL) & (np.abs(table["lat"]) < _GDP_FILL)
     found = assemble(
         replace(contents, layout=layout),
         replace(options, length_unit=None, time_unit=None),
@@ -239,7 +232,7 @@ def _read_gdp_text(contents: Contents, options: ReadOptions) -> Trajectories:
         Columns(
             ids=[table["id:0"]],
             times=times,
-            coordinates=[np.where(gone, np.nan, table[axis]) for axis in ("lon", "lat")],
+            coordinates=[np.where(there, table[axis], np.nan) for axis in ("lon", "lat")],
             are_dates=True,
         ),
     )
@@ -247,13 +240,10 @@ def _read_gdp_text(contents: Contents, options: ReadOptions) -> Trajectories:
 
 
 def _gdp_dates(contents: Contents, table: dict[str, Any]) -> FloatArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     joined = pc.binary_join_element_wise(table["id:date"], table["id:clock"], "T")
     try:
-        return cells.times(joined)[0]
-    except (cells.BadCellError, pa.ArrowException) as error:
+        return parse_times(joined)[0]
+    except (BadCellError, pa.ArrowException) as error:
         row = getattr(error, "row", None)
         where = "" if row is None else f" row {row + 1}"
         msg = f"{contents.source!r}{where}: expected dates and times like 2005-01-02 00:00"
@@ -273,16 +263,15 @@ def _gdp_days(contents: Contents, table: dict[str, FloatArray]) -> FloatArray:
     return start + np.round((day - 1) * 1440) * 60.0
 
 
+_ANDI = TableSpec("andi", {"id": "traj_idx", "time": "frame"})
 READERS: dict[str, Callable[[Contents, ReadOptions], Trajectories]] = {
-    "trackpy": partial(_read, spec_of=_trackpy),
-    "saspt": partial(_read, spec_of=_saspt),
-    "andi": partial(
-        _read, spec_of=lambda _: TableSpec("andi", {"id": "traj_idx", "time": "frame"})
-    ),
+    "trackpy": lambda c, o: read_foreign(c, o, _trackpy(c)),
+    "saspt": lambda c, o: read_foreign(c, o, _saspt(c)),
+    "andi": lambda c, o: read_foreign(c, o, _ANDI),
     "sfi": _read_sfi,
-    "evalspt": partial(_read, spec_of=_evalspt),
-    "myptv": partial(_read, spec_of=partial(_myptv, smoothed=False)),
-    "myptv-smoothed": partial(_read, spec_of=partial(_myptv, smoothed=True)),
+    "evalspt": lambda c, o: read_foreign(c, o, _evalspt(c)),
+    "myptv": lambda c, o: read_foreign(c, o, _myptv(c, smoothed=False)),
+    "myptv-smoothed": lambda c, o: read_foreign(c, o, _myptv(c, smoothed=True)),
     "trackmate-csv": _read_trackmate,
     "parcels-parquet": _read_parcels,
     "gdp-text": _read_gdp_text,

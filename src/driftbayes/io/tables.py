@@ -8,17 +8,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from driftbayes.data import schema
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import ColumnsError, DataWarning, DriftbayesError
 from driftbayes.io import cells, csv_text, reading
+from driftbayes.io.dates import is_iso_date, is_other_date, parse_clocks, parse_times
+from driftbayes.io.ids import BadCellError, id_array
 from driftbayes.io.reading import Contents, CsvLayout, ReadOptions
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 PIXEL, FRAME = "px", "frame"
-# Key of our own metadata in Parquet files.
-METADATA_KEY = "driftbayes"
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", " ": "spaces"}
 _NUMBER = (cells.is_number, "a number")
 _COMMA_NUMBER = (
@@ -26,8 +28,8 @@ _COMMA_NUMBER = (
     "a number with a decimal comma",
 )
 _TEXT = (lambda _: True, "text")
-_ANY_DATE = (lambda text: _looks_like_date(text) or cells.is_date(text), "a date")
-_DATE = (cells.is_date, "an ISO date like 2024-05-17T12:00:00Z")
+_ANY_DATE = (lambda text: is_other_date(text) or is_iso_date(text), "a date")
+_DATE = (is_iso_date, "an ISO date like 2024-05-17T12:00:00Z")
 _EITHER = (cells.is_number, "a number or an ISO date like 2024-05-17T12:00:00Z")
 _ADVICE = {
     PIXEL: "positions are in pixels; --pixel-size, as in 0.16um, makes them lengths",
@@ -76,18 +78,17 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
         if options.coordinates is None:
             options = replace(options, coordinates="degrees")
     apart = {key: str(name) for key in _APART if (name := columns.pop(key, None))}
-    one = not columns.get(schema.ID)
     needed = tuple(key for key in (schema.ID, schema.TIME) if columns.get(key))
-    if one:
+    if schema.ID not in needed:
         columns.pop(schema.ID, None)
     free = [name for name in contents.names if name not in apart.values()]
     # Canonical names are found as they are.
     named = {c: n for c, n in columns.items() if n != c or c in (options.columns or {})}
     found = schema.file_names(free, named, source=path.name, required=(*needed, "x"))
     found |= schema.extras_in(contents.names, {**found, **apart}, options.columns)
-    table = METADATA_KEY in contents.attributes
-    header = _read_metadata(contents.attributes[METADATA_KEY], path.name) if table else {}
-    earlier: dict[str, Any] = header.get("provenance", {}) if table else {}
+    is_ours = schema.METADATA_KEY in contents.attributes
+    header = _read_metadata(contents.attributes[schema.METADATA_KEY], path.name) if is_ours else {}
+    earlier: dict[str, Any] = header.get("provenance", {})
     notes = _separator_note(contents)
     values = read_columns(contents, {**found, **apart}, date_order=options.date_order)
     if "date" in apart:
@@ -97,15 +98,15 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
         times, written = values.pop(schema.TIME)
     if "drogued" in apart:
         _flag_drogued(values, apart["drogued"], notes)
-    if one:
+    if schema.ID not in needed:
         codes, ids = _one_track(contents, set(found.values()) | set(apart.values()), times, options)
         notes.append("all rows are one trajectory; --columns id=NAME names a column of ids")
     else:
         codes, ids = values.pop(schema.ID)
     axes = [axis for axis in schema.COORDINATES if axis in values]
-    present = cells.without([values[axis] for axis in axes], options.missing)
+    present = options.without_missing([values[axis] for axis in axes])
     # What we wrote ourselves has NaN where a position is missing.
-    if options.missing is None and not table:
+    if options.missing is None and not is_ours:
         present = _without_fills(contents, present, notes)
     if len(axes) == 3 and "z" in meaning.guessed:
         present = without_flat_z(present, notes)
@@ -119,14 +120,13 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
         )
     if written.startswith(("day", "month")):
         notes.append(f"dates are read as {written}")
-    order = _sorted_rows(codes, times, notes)
-    if order is not None:
-        times, values = times[order], {name: array[order] for name, array in values.items()}
+    times, values = _sorted_rows(codes, times, values, notes)
     length_unit = header.get("length_unit") if options.length_unit is None else options.length_unit
     degrees = options.coordinates == "degrees"
     if not degrees:
         _check_scales(options, meaning.length, meaning.time)
-        notes += _scale_notes(options, meaning)
+        scales = ((meaning.length, options.pixel_size), (meaning.time, options.frame_interval))
+        notes += [_ADVICE[unit] for unit, size in scales if size is None and unit in _ADVICE]
     if meaning.text:
         earlier = {**earlier, "guessed": meaning.text}
     if notes:
@@ -176,19 +176,18 @@ def _one_track(
     contents: Contents, taken: Collection[str], times: FloatArray, options: ReadOptions
 ) -> tuple[IntArray, StrArray]:
     """Number of the only trajectory for each row, and its id, the name of the file."""
-    explicit = schema.ID in (options.columns or {})
     others = [name for name in unique_names(contents.names) if name not in taken]
-    if not explicit:
-        like = _like_ids(contents, others) if others else None
-        if like is not None or (np.diff(times) <= 0).any():
-            why = "its times do not increase throughout"
-            if like is not None:
-                why = f"column {like[:40]!r} changes from one stretch of rows to the next"
-            raise ColumnsError(
-                f"{contents.source!r} has no column of ids that is known by its name, and {why}",
-                {"id": like or (others[0] if others else "")},
-                "for one trajectory alone pass --columns id=; else ",
-            )
+    is_told = schema.ID in (options.columns or {})
+    like = _like_ids(contents, others) if others and not is_told else None
+    if like is not None or (not is_told and (np.diff(times) <= 0).any()):
+        why = "its times do not increase throughout"
+        if like is not None:
+            why = f"column {like[:40]!r} changes from one stretch of rows to the next"
+        raise ColumnsError(
+            f"{contents.source!r} has no column of ids that is known by its name, and {why}",
+            {"id": like or (others[0] if others else "")},
+            "for one trajectory alone pass --columns id=; else ",
+        )
     return np.zeros(len(times), dtype=np.int64), np.array([contents.path.stem[:200] or "0"])
 
 
@@ -200,7 +199,7 @@ def _like_ids(contents: Contents, names: Sequence[str]) -> str | None:
     for name, column in zip(tried, table.values(), strict=True):
         try:
             codes, values = cells.encode_ids(column, text_holds_integers=False)
-        except cells.BadCellError:
+        except BadCellError:
             # Not whole, or empty in places.
             continue
         if values.dtype.kind == "U" and all(cells.is_number(v) and "." in v for v in values):
@@ -224,7 +223,7 @@ def _without_fills(
     where = f"row {row + 1}"
     if contents.container == "csv" and contents.layout is not None:
         where = f"line {csv_text.line_of(contents.path, row, contents.layout)}"
-    n_gone = int(gone.sum())
+    n_gone = np.count_nonzero(gone)
     what = "1 position is" if n_gone == 1 else f"{n_gone:,} positions are"
     at = f" at {where}" if contents.part is None else ""
     note = (
@@ -236,15 +235,17 @@ def _without_fills(
     return [np.where(gone, np.nan, axis) for axis in axes]
 
 
-def _sorted_rows(codes: IntArray, times: FloatArray, notes: list[str]) -> IntArray | None:
-    """The order of rows by trajectory and time; None if they are in it."""
+def _sorted_rows(
+    codes: IntArray, times: FloatArray, values: dict[str, Any], notes: list[str]
+) -> tuple[FloatArray, dict[str, Any]]:
+    """Times and other columns in the order of trajectories and times."""
     if not ((np.diff(codes) < 0) | (np.diff(codes) == 0) & (np.diff(times) < 0)).any():
-        return None
+        return times, values
     order = np.lexsort((times, codes))
     # By trajectory is how the array is laid out; by time is worth a word.
     if not np.array_equal(order, np.argsort(codes, kind="stable")):
         notes.append("rows were not in order of time within a trajectory, and were sorted")
-    return order
+    return times[order], {name: array[order] for name, array in values.items()}
 
 
 def _separator_note(contents: Contents) -> list[str]:
@@ -282,16 +283,13 @@ def read_foreign(contents: Contents, options: ReadOptions, spec: TableSpec) -> T
     names = {c: several[c] if len(several.get(c, ())) > 1 else (n,) for c, n in found.items()}
     flat = {f"{c}:{i}": str(name) for c, many in names.items() for i, name in enumerate(many)}
     table = read_columns(contents, flat, layout=spec.layout)
-    times, are_dates = table["time:0"]
-    sd = None
-    if "sd" in names:
-        axes = [table[f"sd:{i}"] for i in range(len(names["sd"]))]
-        sd = axes[0] if len(axes) == 1 else _root_mean_square(axes)
+    seconds, are_dates = table["time:0"]
+    errors = [table[f"sd:{i}"] for i in range(len(names.get("sd", ())))]
     columns = Columns(
         ids=[table[f"id:{i}"] for i in range(len(names["id"]))],
-        times=times,
+        times=seconds,
         coordinates=[table[f"{axis}:0"] for axis in schema.COORDINATES if axis in names],
-        sd=sd,
+        sd=_root_mean_square(errors) if len(errors) > 1 else next(iter(errors), None),
         are_dates=bool(are_dates),
     )
     return assemble(contents, options, replace(spec, time="s") if are_dates else spec, columns)
@@ -309,29 +307,34 @@ def assemble(
         try:
             is_text = contents.container == "csv"
             codes, names, keep = _encode(columns.ids, spec.unlinked, text=is_text)
-        except cells.BadCellError as error:
+        except BadCellError as error:
             raise DriftbayesError(f"the column of ids {error.what}") from error
         if not keep.all():
             n_left = int((~keep).sum())
             notes.append(f"{n_left:,} of {len(keep):,} rows belong to no track and are left out")
-        positions = np.column_stack(cells.without(columns.coordinates, options.missing))[keep]
-        times, sd = columns.times[keep], None if columns.sd is None else columns.sd[keep]
-        order = _sorted_rows(codes, times, notes)
-        if order is not None:
-            positions, times = positions[order], times[order]
-            sd = None if sd is None else sd[order]
-        if sd is not None:
-            sd = _known(sd, ~np.isnan(positions[:, 0]), notes)
+        coordinates = options.without_missing(columns.coordinates)
+        values = {"positions": np.column_stack(coordinates)[keep]}
+        if columns.sd is not None:
+            values["position_sd"] = columns.sd[keep]
+        times, values = _sorted_rows(codes, columns.times[keep], values, notes)
+        if columns.sd is not None:
+            is_there = ~np.isnan(values["positions"][:, 0])
+            values["position_sd"] = _known(values["position_sd"], is_there, notes)
         trajectories = Trajectories(
-            positions=positions,
+            **values,
             times=times,
             row_sizes=np.bincount(codes, minlength=len(names)),
             ids=names,
-            position_sd=sd,
             length_unit=options.length_unit or spec.length,
             time_unit=options.time_unit or spec.time,
         )
-        trajectories = _in_units(trajectories, options, spec, notes)
+        _check_scales(options, spec.length, spec.time)
+        trajectories = options.scale(trajectories)
+    for what, unit in zip(("length", "time"), trajectories.units, strict=True):
+        if not unit:
+            notes.append(f"the file does not say its unit of {what}; --{what}-unit names it")
+        elif unit in _ADVICE:
+            notes.append(_ADVICE[unit])
     origin = schema.TIME_ORIGIN if columns.are_dates else None
     told = contents.provenance(spec.reader, notes, options, origin)
     return replace(trajectories, provenance=told)
@@ -359,7 +362,6 @@ def read_columns(
     `id:...` and `drogued` the Arrow array as it is, for `time` and `date` the times and how their
     dates were written, for `clock` seconds since midnight, else an array of numbers.
     """
-    reading.require("tables", "pyarrow")
     if contents.container != "csv":
         return _from_parquet(contents, names, date_order)
     return _from_csv(contents, names, layout or contents.layout or CsvLayout(), date_order)
@@ -378,23 +380,19 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
 def _from_csv(
     contents: Contents, names: Mapping[str, str], layout: CsvLayout, date_order: str | None
 ) -> dict[str, Any]:
-    import pyarrow as pa
-
     path, unique = contents.path, unique_names(layout.header)
     places = {key: unique.index(name) for key, name in names.items()}
-    texts = {key for key in names if _role(key) in (schema.ID, *_APART)}
+    roles = {key: key.partition(":")[0] for key in names}
+    texts = {key for key, role in roles.items() if role in (schema.ID, *_APART)}
     checks = dict.fromkeys(names, _NUMBER if layout.point == "." else _COMMA_NUMBER)
     checks |= dict.fromkeys(_APART, _TEXT)
-    for key in (key for key in names if _role(key) in (schema.TIME, "date")):
+    for key in (key for key, role in roles.items() if role in (schema.TIME, "date")):
         # The first row decides whether times are dates: it needs a time anyhow.
         first = [row[places[key]] for row in layout.rows if places[key] < len(row)]
         cell = first[min(layout.n_skipped, len(first) - 1)] if first else ""
-        if cells.is_date(cell):
+        if is_iso_date(cell) or is_other_date(cell):
             texts.add(key)
-            checks[key] = _DATE
-        elif _looks_like_date(cell):
-            texts.add(key)
-            checks[key] = _ANY_DATE
+            checks[key] = _DATE if is_iso_date(cell) else _ANY_DATE
         elif not checks[key][0](cell):
             checks[key] = _EITHER
     doubled = any(layout.header.count(layout.header[place]) > 1 for place in places.values())
@@ -402,43 +400,36 @@ def _from_csv(
         # A column may come twice, as frame does in trackpy's tables: the first is taken.
         layout = replace(layout, header=unique, own_header=False, n_skipped=layout.n_skipped + 1)
     in_file = {key: layout.header[place] for key, place in places.items()}
-    column_name = ""
+    column = ""
     try:
         columns = csv_text.read_columns(path, in_file, texts, layout)
         if not any(map(len, columns.values())):
             msg = f"{path.name!r} has a header but no rows; expected one row per observation"
             raise DriftbayesError(msg)
         result = {}
-        for key, column in columns.items():
-            column_name = names[key]
-            result[key] = _values(key, column, column_name, date_order, is_csv=True)
+        for key, values in columns.items():
+            column = names[key]
+            result[key] = _values(key, values, column, date_order, is_csv=True)
         return result
-    except (pa.ArrowException, OSError, cells.BadCellError) as error:
+    except (pa.ArrowException, OSError, BadCellError) as error:
         # Rows without an id are left out where `id:...` is asked for.
         shown = {key: name for key, name in names.items() if not key.startswith("id:")}
-        damaged = (
-            f"cannot be read as a table: {reading.reason(error)}; it may be damaged or cut short"
-        )
         problem = csv_text.first_problem(path, shown, checks, layout)
-        if problem is None and isinstance(error, cells.BadCellError):
+        if problem is None and isinstance(error, BadCellError):
             row = error.row
             line = "" if row is None else f" line {csv_text.line_of(path, row, layout)}"
-            problem = f"{path.name!r}{line}: column {column_name!r} {error.what}"
-        raise DriftbayesError(problem or f"{path.name!r} {damaged}") from error
-
-
-def _looks_like_date(cell: str) -> bool:
-    # Nearly all times begin with a digit and go on without these.
-    if not any(char in cell for char in "/.- ") or cells.is_number(cell):
-        return False
-    from driftbayes.io.dates import looks_like_date
-
-    return looks_like_date(cell)
+            problem = f"{path.name!r}{line}: column {column!r} {error.what}"
+        raise DriftbayesError(
+            problem
+            or f"{path.name!r} cannot be read as a table: {reading.reason(error)}; it may be "
+            "damaged or cut short"
+        ) from error
 
 
 def _from_parquet(
     contents: Contents, names: Mapping[str, str], date_order: str | None
 ) -> dict[str, Any]:
+    # Tables of text do without Arrow's reader of Parquet.
     from driftbayes.io.parquet import read_table
 
     for name in names.values():
@@ -450,7 +441,7 @@ def _from_parquet(
     for key, name in names.items():
         try:
             result[key] = _values(key, table[name], name, date_order, is_csv=False)
-        except cells.BadCellError as error:
+        except BadCellError as error:
             first = 1 + (contents.part or {}).get("rows", (0, 0))[0]
             row = "" if error.row is None else f" row {first + error.row}"
             msg = f"{contents.source!r}{row}: column {name!r} {error.what}"
@@ -458,28 +449,18 @@ def _from_parquet(
     return result
 
 
-def _role(key: str) -> str:
-    return key.partition(":")[0]
-
-
 def _values(key: str, column: Any, name: str, date_order: str | None, *, is_csv: bool) -> Any:
     """What `read_columns` returns for a column."""
-    role = _role(key)
+    role = key.partition(":")[0]
     if key == schema.ID:
         return cells.encode_ids(column, text_holds_integers=is_csv)
     if role in (schema.ID, "drogued"):
         return column
     if role == "clock":
-        from driftbayes.io.dates import parse_clocks
-
         return parse_clocks(column, name)
-    if role not in (schema.TIME, "date"):
-        return cells.numbers(column)
-    if cells.has_other_dates(column):
-        from driftbayes.io.dates import times_of
-
-        return times_of(column, date_order)
-    return cells.times(column)
+    if role in (schema.TIME, "date"):
+        return parse_times(column, date_order)
+    return cells.numbers(column)
 
 
 def _root_mean_square(axes: Sequence[FloatArray]) -> FloatArray:
@@ -494,9 +475,6 @@ def _encode(
     columns: Sequence[Any], unlinked: Sequence[str], *, text: bool
 ) -> tuple[IntArray, StrArray, np.ndarray]:
     """Number of the trajectory of each row kept, the ids, and which rows are kept."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     none = pa.array([*_UNLINKED, *unlinked])
     keep = np.ones(len(columns[0]), dtype=bool)
     plain = []
@@ -524,7 +502,7 @@ def _encode(
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     joined = ["/".join(str(names[c[row]]) for c, names in encoded) for row in np.sort(first)]
-    return rank[inverse], cells.id_array(joined), keep
+    return rank[inverse], id_array(joined), keep
 
 
 def _known(sd: FloatArray, observed: np.ndarray, notes: list[str]) -> FloatArray | None:
@@ -544,31 +522,12 @@ def _known(sd: FloatArray, observed: np.ndarray, notes: list[str]) -> FloatArray
     return np.where(wrong, median, sd)
 
 
-def _in_units(
-    trajectories: Trajectories, options: ReadOptions, spec: TableSpec, notes: list[str]
-) -> Trajectories:
-    _check_scales(options, spec.length, spec.time)
-    trajectories = options.scale(trajectories)
-    for what, unit in (("length", trajectories.length_unit), ("time", trajectories.time_unit)):
-        if not unit:
-            notes.append(f"the file does not say its unit of {what}; --{what}-unit names it")
-        elif unit in _ADVICE:
-            notes.append(_ADVICE[unit])
-    return trajectories
-
-
 def _check_scales(options: ReadOptions, length: str, time: str) -> None:
     """Refuse the size of a pixel or a frame where the file has other units."""
     if options.pixel_size is not None and length not in (PIXEL, ""):
         raise DriftbayesError(f"positions are in {length}, not in pixels; leave out --pixel-size")
     if options.frame_interval is not None and time not in (FRAME, ""):
         raise DriftbayesError(f"times are in {time}, not in frames; leave out --frame-interval")
-
-
-def _scale_notes(options: ReadOptions, meaning: schema.Meaning) -> list[str]:
-    """What to do about pixels and frames, where nothing is done."""
-    scales = ((meaning.length, options.pixel_size), (meaning.time, options.frame_interval))
-    return [_ADVICE[unit] for unit, size in scales if size is None and unit in _ADVICE]
 
 
 READERS = {"table": read_plain}

@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 from xml.parsers import expat
 
 import numpy as np
+import pyarrow as pa
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import cells
 from driftbayes.io.limits import Clock
-from driftbayes.io.reading import Contents, ReadOptions, reading_as, require
+from driftbayes.io.reading import Contents, ReadOptions, reading_as
 from driftbayes.io.table_formats import trackmate_unit
 from driftbayes.io.tables import Columns, TableSpec, assemble, without_flat_z
 from driftbayes.typing import FloatArray, IntArray
@@ -153,9 +154,10 @@ def _interval(contents: Contents, options: ReadOptions) -> tuple[float, str]:
 class _Graph:
     """Spots and edges as they come by, in arrays: no tree is kept."""
 
+    contents: Contents
     spots: "array[int]" = field(default_factory=lambda: array("q"))
     values: "dict[str, array[float]]" = field(
-        default_factory=lambda: {n: array("d") for n in "txyzf"}
+        default_factory=lambda: {n: array("d") for n in "xyztf"}
     )
     edges: "array[int]" = field(default_factory=lambda: array("q"))
     edge_tracks: "array[int]" = field(default_factory=lambda: array("q"))
@@ -165,15 +167,39 @@ class _Graph:
     length_unit: str = ""
     time_unit: str = ""
 
+    def see(self, path: tuple[str, ...], attributes: Mapping[str, str]) -> None:
+        """Keep what an element says."""
+        name = path[-1]
+
+        def number(key: str) -> float:
+            is_optional = key not in ("POSITION_X", "POSITION_Y")
+            return _number(self.contents, attributes, key, name, optional=is_optional)
+
+        def whole(key: str) -> int:
+            return _whole(self.contents, attributes, key, name)
+
+        if name == "Spot":
+            self.spots.append(whole("ID"))
+            for key, values in self.values.items():
+                values.append(number("FRAME" if key == "f" else f"POSITION_{key.upper()}"))
+        elif name == "Edge":
+            self.edges.extend(map(whole, ("SPOT_SOURCE_ID", "SPOT_TARGET_ID")))
+            self.edge_tracks.append(self.track)
+        elif name == "Track":
+            self.track = whole("TRACK_ID")
+        elif name == "FilteredTracks":
+            self.is_filtered = True
+        elif name == "TrackID":
+            self.filtered.add(whole("TRACK_ID"))
+        elif name == "Model":
+            self.length_unit = trackmate_unit(attributes.get("spatialunits", ""), "length")
+            self.time_unit = trackmate_unit(attributes.get("timeunits", ""), "time")
+
 
 def _read_xml(contents: Contents, options: ReadOptions) -> Trajectories:
     _refuse_other(contents, "TrackMate")
-    graph = _Graph()
-
-    def see(path: tuple[str, ...], attributes: Mapping[str, str]) -> None:
-        _see(graph, contents, path, attributes)
-
-    _visit(contents.path, see)
+    graph = _Graph(contents)
+    _visit(contents.path, graph.see)
     notes: list[str] = []
     times = np.asarray(graph.values["t"])
     if options.frame_interval is not None or np.isnan(times).any():
@@ -190,34 +216,6 @@ def _read_xml(contents: Contents, options: ReadOptions) -> Trajectories:
         times[rows],
         [np.asarray(graph.values[axis])[rows] for axis in "xyz"],
     )
-
-
-def _see(
-    graph: _Graph, contents: Contents, path: tuple[str, ...], attributes: Mapping[str, str]
-) -> None:
-    name = path[-1]
-    if name == "Spot":
-        graph.spots.append(_whole(contents, attributes, "ID", name))
-        for axis in "xyz":
-            value = _number(
-                contents, attributes, f"POSITION_{axis.upper()}", name, optional=axis == "z"
-            )
-            graph.values[axis].append(value)
-        graph.values["t"].append(_number(contents, attributes, "POSITION_T", name, optional=True))
-        graph.values["f"].append(_number(contents, attributes, "FRAME", name, optional=True))
-    elif name == "Edge":
-        graph.edges.append(_whole(contents, attributes, "SPOT_SOURCE_ID", name))
-        graph.edges.append(_whole(contents, attributes, "SPOT_TARGET_ID", name))
-        graph.edge_tracks.append(graph.track)
-    elif name == "Track":
-        graph.track = _whole(contents, attributes, "TRACK_ID", name)
-    elif name == "FilteredTracks":
-        graph.is_filtered = True
-    elif name == "TrackID":
-        graph.filtered.add(_whole(contents, attributes, "TRACK_ID", name))
-    elif name == "Model":
-        graph.length_unit = trackmate_unit(attributes.get("spatialunits", ""), "length")
-        graph.time_unit = trackmate_unit(attributes.get("timeunits", ""), "time")
 
 
 def _trajectories(
@@ -308,9 +306,6 @@ def _assemble(
     times: FloatArray,
     coordinates: Sequence[FloatArray],
 ) -> Trajectories:
-    require("TrackMate files", "pyarrow")
-    import pyarrow as pa
-
     if options.columns:
         msg = "--columns is for tables; TrackMate's XML has no columns: leave it out"
         raise DriftbayesError(msg)

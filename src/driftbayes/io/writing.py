@@ -3,10 +3,9 @@
 import gzip
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +13,8 @@ from driftbayes._version import __version__
 from driftbayes.data import schema
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import cells
+from driftbayes.io.ids import id_values
 from driftbayes.io.reading import require, to_json
-from driftbayes.io.tables import METADATA_KEY
 from driftbayes.storage import PathLike, atomic, atomic_path
 from driftbayes.typing import StrArray
 
@@ -37,22 +35,15 @@ def write_csv(trajectories: Trajectories, path: PathLike) -> None:
 
     table = _as_table(trajectories, escape_ids=True)
     _refuse_padded(trajectories.ids)
-    with atomic_path(path) as temporary:
-        compressed = Path(path).name.lower().endswith(".gz")
-        with temporary.open("wb") as file, _compressing(file, compressed) as stream:
-            stream.write((",".join(table.column_names) + "\n").encode())
-            options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
-            pacsv.write_csv(table, stream, options)
-
-
-@contextmanager
-def _compressing(file: BinaryIO, compressed: bool) -> Iterator[Any]:  # noqa: FBT001
-    if not compressed:
-        yield file
-        return
-    # Without the time and the temporary name that gzip would put into its header.
-    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as stream:
-        yield stream
+    with atomic_path(path) as temporary, temporary.open("wb") as file, ExitStack() as stack:
+        stream: Any = file
+        if Path(path).name.lower().endswith(".gz"):
+            # Without the time and the temporary name that gzip would put into its header.
+            compressed = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+            stream = stack.enter_context(compressed)
+        stream.write((",".join(table.column_names) + "\n").encode())
+        options = pacsv.WriteOptions(include_header=False, quoting_style="needed")
+        pacsv.write_csv(table, stream, options)
 
 
 def write_parquet(trajectories: Trajectories, path: PathLike) -> None:
@@ -68,7 +59,7 @@ def write_parquet(trajectories: Trajectories, path: PathLike) -> None:
         "provenance": json.loads(to_json(trajectories.provenance)),
     }
     table = _as_table(trajectories)
-    table = table.replace_schema_metadata({METADATA_KEY: json.dumps(header)})
+    table = table.replace_schema_metadata({schema.METADATA_KEY: json.dumps(header)})
     with atomic_path(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
@@ -76,10 +67,12 @@ def write_parquet(trajectories: Trajectories, path: PathLike) -> None:
 def _as_table(trajectories: Trajectories, *, escape_ids: bool = False) -> Any:
     import pyarrow as pa
 
-    ids = cells.id_values(trajectories.ids)
+    from driftbayes.io.cells import escape_cell
+
+    ids = id_values(trajectories.ids)
     kind = pa.int64() if ids.dtype == np.int64 else pa.string()
     if escape_ids and ids.dtype != np.int64:
-        ids = np.array([cells.escape_cell(value) for value in ids], dtype=object)
+        ids = np.array([escape_cell(value) for value in ids], dtype=object)
     for name in trajectories.flags:
         _check_flag(name)
     table = {schema.ID: pa.array(ids, type=kind).take(pa.array(trajectories.trajectory_index))}
@@ -130,7 +123,7 @@ def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
         _check_flag(name)
     variables, coords = trajectories.ragged_variables()
     traj, _, about = coords[schema.ID]
-    coords[schema.ID] = (traj, cells.id_values(trajectories.ids), about)
+    coords[schema.ID] = (traj, id_values(trajectories.ids), about)
     return xr.Dataset(
         variables,
         coords=coords,

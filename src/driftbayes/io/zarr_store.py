@@ -11,8 +11,8 @@ import math
 import os
 import stat
 import struct
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,23 +66,19 @@ class _ArrayInfo:
     def of(cls, described: Mapping[str, Any], name: str, folder: Path) -> "_ArrayInfo":
         """From the description of an array."""
         try:
-            if "codecs" in described:
-                return cls._of_3(described)
-            shape, chunks = _sizes(described["shape"]), _sizes(described["chunks"])
-            names = [_name(part) for part in described.get("filters") or []]
-            if described.get("compressor") is not None:
-                names.append(_name(described["compressor"]))
-            size = _itemsize(described["dtype"])
-            return cls(
-                described, 2, math.prod(shape) * size, math.prod(chunks) * size, _compressor(names)
-            )
+            return cls._of_3(described) if "codecs" in described else cls._of_2(described)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, DriftbayesError):
-                raise
             raise DriftbayesError(
                 f"{folder.name!r} cannot be read as a Zarr store (the description of array "
                 f"{name[:40]!r} is wrong: {reason(error)}); it may be damaged"
             ) from error
+
+    @classmethod
+    def _of_2(cls, described: Mapping[str, Any]) -> "_ArrayInfo":
+        shape, chunks = _sizes(described["shape"]), _sizes(described["chunks"])
+        size, names = _itemsize(described["dtype"]), map(_name, _codecs_of_2(described))
+        n_bytes, chunk_bytes = math.prod(shape) * size, math.prod(chunks) * size
+        return cls(described, 2, n_bytes, chunk_bytes, _compressor(names))
 
     @classmethod
     def _of_3(cls, described: Mapping[str, Any]) -> "_ArrayInfo":
@@ -245,9 +241,7 @@ def _codecs(node: Any) -> Iterator[tuple[str, str]]:
             if key in _LISTS and isinstance(value, list):
                 for part in value:
                     yield _name(part), str(key)
-            elif key == "compressor" and value is not None:
-                yield _name(value), str(key)
-            if key == "object_codec" and value is not None:
+            elif key in ("compressor", "object_codec") and value is not None:
                 yield _name(value), str(key)
             yield from _codecs(value)
 
@@ -278,9 +272,14 @@ def _itemsize(kind: Any) -> int:
         return 8
 
 
-def _compressor(names: list[str]) -> str | None:
-    found = [name.removeprefix(_OF_NUMCODECS) for name in names]
-    found = [name for name in found if name in _COMPRESSORS]
+def _codecs_of_2(described: Mapping[str, Any]) -> list[Any]:
+    compressor = described.get("compressor")
+    return [*(described.get("filters") or []), *([compressor] if compressor else [])]
+
+
+def _compressor(names: Iterable[str]) -> str | None:
+    known = (name.removeprefix(_OF_NUMCODECS) for name in names)
+    found = [name for name in known if name in _COMPRESSORS]
     if len(found) > 1:
         raise ValueError(f"{len(found)} compressors, one after the other")
     return found[0] if found else None
@@ -318,11 +317,7 @@ def _check_chunk(path: Path, array: _ArrayInfo, name: str, folder: Path) -> None
 
 def _count_of_texts(path: Path, array: _ArrayInfo) -> int:
     """How many texts a chunk says it holds, for which room is made before any is read."""
-    codecs = [
-        *(array.described.get("filters") or []),
-        *(array.described.get("codecs") or []),
-        *([array.described["compressor"]] if array.described.get("compressor") else []),
-    ]
+    codecs = [*_codecs_of_2(array.described), *(array.described.get("codecs") or [])]
     if "vlen-utf8" not in map(_name, codecs):
         return 0
     import numcodecs  # type: ignore[import-untyped, unused-ignore]
@@ -385,25 +380,18 @@ def _declare_fill(variable: "xr.Variable", array: _ArrayInfo | None) -> None:
         return
     declared = array.attributes.get("_FillValue")
     if isinstance(declared, str) and variable.dtype.kind == "f":
-        # xarray writes floats of format 3 as their bytes, and "NaN" is how others do.
-        declared = _float(declared)
+        text, declared = declared, None
+        with suppress(ValueError, struct.error):
+            # xarray writes floats of format 3 as their bytes, and "NaN" is how others do.
+            declared = struct.unpack("<d", base64.b64decode(text, validate=True))[0]
+        with suppress(ValueError):
+            declared = float(text)
     if declared is not None:
         variable.attrs["_FillValue"] = declared
     fill = array.described.get("fill_value")
     chosen = isinstance(fill, int | float) and not isinstance(fill, bool) and fill not in (0, None)
     if array.format == 2 and declared is None and chosen:
         variable.encoding["zarr_fill"] = fill
-
-
-def _float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        return float(struct.unpack("<d", base64.b64decode(text, validate=True))[0])
-    except (ValueError, struct.error):
-        return None
 
 
 def _is_not_of_zarr(record: logging.LogRecord) -> bool:

@@ -118,10 +118,8 @@ class AbstractCheck(ABC):
         """A record of these rows; `{who}` and `{tracks}` in the sentence become the counts."""
         n = int(rows.sum())
         m = len(np.unique(trajectories.trajectory_index[rows]))
-        positions = "1 position" if n == 1 else f"{n} positions"
-        tracks = "1 trajectory" if m == 1 else f"{m} trajectories"
-        who = f"{positions} in {tracks}" if n else "none"
-        text = sentence.format(who=who, tracks=tracks if n else "none")
+        positions, tracks = counted(n, m) if n else ("", "none")
+        text = sentence.format(who=f"{positions} in {tracks}" if n else "none", tracks=tracks)
         notable = n > 0 if is_notable is None else is_notable
         return Finding(self.name, n, m, rows, text, limits, notable)
 
@@ -194,7 +192,7 @@ class Stuck(AbstractCheck):
         least = _duration(trajectories, self.time, _STUCK_INTERVALS, "stuck")
         chosen = np.zeros(len(trajectories.times), dtype=bool)
         radius = self._radius(trajectories)
-        rows, same = _successive(trajectories)
+        rows, same = trajectories.fixes
         x = trajectories.positions[rows]
         times = trajectories.times[rows]
         still = same & (np.linalg.norm(np.diff(x, axis=0), axis=1) <= radius[rows[:-1]])
@@ -213,12 +211,13 @@ class Stuck(AbstractCheck):
         sentence = (
             f"{{who}}: no motion{within} for {readable(least, trajectories.time_unit, 3)} or longer"
         )
-        return self._found(trajectories, chosen, sentence, time=_finite(least), radius=largest)
+        time = least if np.isfinite(least) else None
+        return self._found(trajectories, chosen, sentence, time=time, radius=largest)
 
     def _radius(self, trajectories: Trajectories) -> FloatArray:
         n = len(trajectories.times)
         if self.radius is not None:
-            return np.full(n, _in_units_of(trajectories, self.radius, "length", "stuck"))
+            return np.full(n, converted(*self.radius, LENGTH, trajectories.units, "stuck"))
         if self.time is None or trajectories.position_sd is None:
             return np.zeros(n)
         return np.nan_to_num(_SIGMAS * trajectories.position_sd)
@@ -234,10 +233,6 @@ def _leaves(x: FloatArray, first: int, last: int, radius: float) -> int:
             return low + int(out.argmax())
         low, size = high, 2 * size
     return last
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 @dataclass(frozen=True)
@@ -266,7 +261,7 @@ class Spikes(AbstractCheck):
     def fixed_by(self, trajectories: Trajectories) -> "Spikes":
         if self.speed is not None:
             return self
-        rows, _ = _successive(trajectories)
+        rows, _ = trajectories.fixes
         _, same, measures = _legs(trajectories, rows)
         per_time, per_root = (_median(measure, same) for measure in measures)
         return replace(self, medians=(per_time, per_root))
@@ -274,8 +269,8 @@ class Spikes(AbstractCheck):
     def find(self, trajectories: Trajectories) -> Finding:
         limit = None
         if self.speed is not None:
-            limit = _in_units_of(trajectories, self.speed, "speed", "spikes")
-        rows, _ = _successive(trajectories)
+            limit = converted(*self.speed, SPEED, trajectories.units, "spikes")
+        rows, _ = trajectories.fixes
         chosen = np.zeros(len(trajectories.times), dtype=bool)
         while len(rows) > 2:
             found = _worst(trajectories, rows, limit, self)
@@ -283,13 +278,10 @@ class Spikes(AbstractCheck):
                 break
             chosen[rows[found]] = True
             rows = rows[~found]
-        unit = trajectories.length_unit and trajectories.time_unit
-        per = f"{trajectories.length_unit}/{trajectories.time_unit}" if unit else ""
-        limits: dict[str, Any]
-        if limit is None:
-            how = f"{self.multiple:g} times the median speed"
-            limits = {"multiple_of_median": self.multiple}
-        else:
+        per = "/".join(trajectories.units) if all(trajectories.units) else ""
+        how = f"{self.multiple:g} times the median speed"
+        limits: dict[str, Any] = {"multiple_of_median": self.multiple}
+        if limit is not None:
             how, limits = readable(limit, per, 3), {"speed": limit, "unit": per}
         sentence = f"{{who}}: spikes (jumps out and back at more than {how})"
         return self._found(trajectories, chosen, sentence, **limits)
@@ -367,8 +359,12 @@ def _worst(
         near = np.arange(max(i - _AROUND, 0), min(i + _AROUND + 1, len(rows)))
         near = near[owner[near] == owner[i]]
         far[i] = np.linalg.norm(x[i] - np.median(x[near], axis=0))
-    before, after = np.append(0.0, far[:-1]), np.append(far[1:], 0.0)
-    return candidates & (far >= before) & (far > after)
+    return candidates & _is_peak(far)
+
+
+def _is_peak(sizes: FloatArray) -> np.ndarray:
+    """Which sizes are as large as the one before and larger than the one after."""
+    return (sizes >= np.append(0.0, sizes[:-1])) & (sizes > np.append(sizes[1:], 0.0))
 
 
 @dataclass(frozen=True)
@@ -391,7 +387,7 @@ class Outliers(AbstractCheck):
 
     def find(self, trajectories: Trajectories) -> Finding:
         chosen = np.zeros(len(trajectories.times), dtype=bool)
-        rows, _ = _successive(trajectories)
+        rows, _ = trajectories.fixes
         owner = trajectories.trajectory_index[rows]
         sizes = np.bincount(owner, minlength=trajectories.n_trajectories)
         rows = rows[sizes[owner] >= _MIN_FIXES]
@@ -410,13 +406,8 @@ class Outliers(AbstractCheck):
             f"{{who}}: outliers (more than {self.deviations:g} standard deviations off the line "
             "between their neighbours, which fit without them); +noise+outliers models them"
         )
-        return self._found(
-            trajectories,
-            chosen,
-            sentence,
-            is_notable=share >= _NOTABLE,
-            deviations=self.deviations,
-        )
+        is_notable, limit = share >= _NOTABLE, self.deviations
+        return self._found(trajectories, chosen, sentence, is_notable=is_notable, deviations=limit)
 
     def repair(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """Outliers become missing fixes."""
@@ -427,15 +418,13 @@ def _residuals(
     x: FloatArray, t: FloatArray, owner: IntArray, before: IntArray, after: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Distance of fixes from the line between others, and the harmonic time to these; else NaN."""
-    n = len(x)
-    inside = (before >= 0) & (after < n)
+    inside = (before >= 0) & (after < len(x))
     low, high = np.where(inside, before, 0), np.where(inside, after, 0)
-    middle = np.arange(n)
     inside &= (owner[low] == owner) & (owner[high] == owner)
     first, last = t - t[low], t[high] - t
     span = np.where(inside, first + last, 1.0)
     line = x[low] + (x[high] - x[low]) * (first / span)[:, None]
-    far = np.linalg.norm(x[middle] - line, axis=1)
+    far = np.linalg.norm(x - line, axis=1)
     return np.where(inside, far, np.nan), np.where(inside, first * last / span, np.nan)
 
 
@@ -461,9 +450,7 @@ def _off_line(trajectories: Trajectories, rows: IntArray, deviations: float) -> 
         near = np.arange(max(i - _NEARBY, 0), min(i + _NEARBY + 1, n))
         near = near[(owner[near] == owner[i]) & (np.abs(near - i) > 1)]
         candidates[i] = far[i] > unit * np.nanmedian(far[near])
-    size = np.where(candidates, far, 0.0)
-    is_largest = (size >= np.append(0.0, size[:-1])) & (size > np.append(size[1:], 0.0))
-    return np.asarray(candidates & is_largest)
+    return np.asarray(candidates & _is_peak(np.where(candidates, far, 0.0)))
 
 
 @dataclass(frozen=True)
@@ -473,7 +460,7 @@ class Repeats(AbstractCheck):
     name: ClassVar[str] = "repeated"
 
     def find(self, trajectories: Trajectories) -> Finding:
-        rows, same = _successive(trajectories)
+        rows, same = trajectories.fixes
         x = trajectories.positions[rows]
         equal = same & np.all(x[1:] == x[:-1], axis=1)
         chosen = np.zeros(len(trajectories.times), dtype=bool)
@@ -508,13 +495,14 @@ class Gaps(AbstractCheck):
 
     def find(self, trajectories: Trajectories) -> Finding:
         longest = _duration(trajectories, self.time, _GAP_INTERVALS, "gaps")
-        rows, same = _successive(trajectories)
+        rows, same = trajectories.fixes
         wide = same & (np.diff(trajectories.times[rows]) > longest * (1 + 1e-9))
         chosen = np.zeros(len(trajectories.times), dtype=bool)
         chosen[rows[1:][wide]] = True
         after = readable(longest, trajectories.time_unit, 3)
         sentence = f"{{who}}: after a gap longer than {after}"
-        return self._found(trajectories, chosen, sentence, is_notable=False, time=_finite(longest))
+        time = longest if np.isfinite(longest) else None
+        return self._found(trajectories, chosen, sentence, is_notable=False, time=time)
 
     def repair(self, trajectories: Trajectories, finding: Finding) -> Trajectories:
         """Trajectories are split in two: what comes after a gap has the name NAME/2, NAME/3, ..."""
@@ -571,6 +559,13 @@ CHECKS: dict[str, type[AbstractCheck]] = {
 }
 
 
+def counted(n_positions: int, n_trajectories: int) -> tuple[str, str]:
+    """Numbers of positions and of trajectories in words."""
+    positions = "1 position" if n_positions == 1 else f"{n_positions} positions"
+    tracks = "1 trajectory" if n_trajectories == 1 else f"{n_trajectories} trajectories"
+    return positions, tracks
+
+
 def parse_check(name: str, value: str) -> AbstractCheck:
     """A check by its name, with its limits as text, for example `6h:50m`."""
     if name not in CHECKS:
@@ -594,21 +589,9 @@ def _parse_amount(text: str, option: str) -> Amount | None:
     return value, ""
 
 
-def _in_units_of(trajectories: Trajectories, amount: Amount, kind: str, option: str) -> float:
-    """A "length", "time" or "speed" in the units of the data, in which it is without a unit."""
-    what = {"length": LENGTH, "time": TIME, "speed": SPEED}[kind]
-    return converted(*amount, what, trajectories.units, option)
-
-
 def _duration(trajectories: Trajectories, time: Amount | None, n: int, option: str) -> float:
     """A given time, or that of so many median intervals."""
     if time is not None:
-        return _in_units_of(trajectories, time, "time", option)
+        return converted(*time, TIME, trajectories.units, option)
     intervals = trajectories.intervals
     return n * float(np.median(intervals)) if len(intervals) else np.inf
-
-
-def _successive(trajectories: Trajectories) -> tuple[IntArray, np.ndarray]:
-    """Rows that hold a position, and whether each but the last and its next share a trajectory."""
-    rows = np.flatnonzero(trajectories.observed)
-    return rows, np.diff(trajectories.trajectory_index[rows]) == 0

@@ -16,6 +16,7 @@ from driftbayes.quality.checks import (
     Short,
     Spikes,
     Stuck,
+    counted,
     parse_check,
 )
 
@@ -28,10 +29,6 @@ _ROUNDS = 50
 _BLANKED = "{positions} in {tracks} set to missing"
 _DONE = {
     "drogued": "{positions} in {tracks} removed",
-    "stuck": _BLANKED,
-    "spikes": _BLANKED,
-    "outliers": _BLANKED,
-    "repeated": _BLANKED,
     "gaps": "{tracks} split before {positions}",
     "min-points": "{tracks} with {positions} removed",
 }
@@ -197,10 +194,9 @@ def applied(trajectories: Trajectories | Mapping[str, Any]) -> list[str]:
     lines = []
     known = trajectories.provenance if isinstance(trajectories, Trajectories) else trajectories
     for done in known.get("quality", []):
-        n, m, name = done["n_observations"], done["n_trajectories"], done["check"]
-        positions = "1 position" if n == 1 else f"{n} positions"
-        tracks = "1 trajectory" if m == 1 else f"{m} trajectories"
-        lines.append(f"{name}: {_DONE[name].format(positions=positions, tracks=tracks)}")
+        positions, tracks = counted(done["n_observations"], done["n_trajectories"])
+        what = _DONE.get(done["check"], _BLANKED).format(positions=positions, tracks=tracks)
+        lines.append(f"{done['check']}: {what}")
     return lines
 
 

@@ -254,16 +254,13 @@ def crc32c(data: bytes) -> int:
         >>> hex(crc32c(b"123456789"))
         '0xe3069283'
     """
-    if len(data) < 4:
-        return _plainly(data)
-    # A start from all ones is one from zero with the first four bytes inverted. From zero, zeros
-    # in front change nothing, so that all pieces can be of one length.
+    if not data:
+        return 0
+    # From a start at zero, zeros in front change nothing: all pieces can be of one length.
     n_pieces = 1 << max(math.isqrt(len(data)).bit_length() - 1, 0)
     n_words = -(-len(data) // (8 * n_pieces))
     padded = np.zeros(8 * n_words * n_pieces, dtype=np.uint8)
-    first = len(padded) - len(data)
-    padded[first:] = np.frombuffer(data, dtype=np.uint8)
-    padded[first : first + 4] ^= 0xFF
+    padded[-len(data) :] = np.frombuffer(data, dtype=np.uint8)
     words = padded.view("<u8").reshape(n_pieces, n_words).T.copy()
     tables = _tables()
     sums = np.zeros(n_pieces, dtype=np.uint64)
@@ -278,15 +275,9 @@ def crc32c(data: bytes) -> int:
     while len(joined) > 1:
         joined = _apply(_moved_by(n_bytes), joined[::2]) ^ joined[1::2]
         n_bytes *= 2
-    return int(joined[0]) ^ _ALL
-
-
-def _plainly(data: bytes) -> int:
-    table = _tables()[0]
-    value = _ALL
-    for byte in data:
-        value = (value >> 8) ^ int(table[(value ^ byte) & 0xFF])
-    return value ^ _ALL
+    # What a start from all ones adds is the same for all data of one length.
+    start = _apply(_moved_by(len(data)), np.array([_ALL], dtype=np.uint32))
+    return int(joined[0] ^ start[0]) ^ _ALL
 
 
 @cache

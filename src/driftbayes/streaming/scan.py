@@ -166,9 +166,7 @@ def _summed(
     pilot, checks = _pilot(plan, how)
     # Odd intervals may be more frequent here than in the whole file, which is checked at its end.
     dt = pilot.recording_interval or pilot.interval_but_for(_MAX_STRAYS_FIRST)
-    if dt is None:
-        raise DriftbayesError(pilot.irregular_message())
-    dt *= n_intervals
+    dt = n_intervals * (dt or pilot.regular_interval)
     pilot = pilot.on_interval(dt)
     share = min(how.sample_points / max(plan.n_points, 1), 1.0)
     spec = replace(spec_for(pilot, dt), sampled=share)
@@ -263,7 +261,8 @@ def check_fits(blocks: Sequence[Block], spec: TallySpec, n_dim: int, workers: Wo
     """Refuse a file whose sums would not fit into the memory of this machine."""
     n = workers.at_once(len(blocks))
     largest = max(block.n_points for block in blocks)
-    tally = _tally_bytes(spec, n_dim)
+    sizes = [memory * (n_dim + 1 if apart else 1) for memory, apart in spec.memories]
+    tally = len(spec.strides) * _KINDS * 8 * sum(size**2 for size in sizes)
     # A result may wait for its turn while the next block is summed.
     one = _PER_POINT * largest + 2 * tally
     if workers.processes is not None:
@@ -283,11 +282,3 @@ def check_fits(blocks: Sequence[Block], spec: TallySpec, n_dim: int, workers: Wo
             f"{MEMORY_VARIABLE}={readable_size(needed).replace(' ', '')}"
         )
     return workers
-
-
-def _tally_bytes(spec: TallySpec, n_dim: int) -> int:
-    total = 0
-    for memory, by_channel in spec.memories:
-        channels = n_dim + 1 if by_channel else 1
-        total += _KINDS * 8 * (channels * memory) ** 2
-    return total * len(spec.strides)

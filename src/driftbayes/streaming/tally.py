@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from driftbayes import quality
-from driftbayes.data.sampling import Windows, sampled_runs, too_short
+from driftbayes.data.sampling import Windows, ragged_arange, sampled_runs, too_short
 from driftbayes.data.trajectories import MAX_STRAYS, Trajectories, stray_note
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.io.blocks import Block, read_block
@@ -138,16 +138,6 @@ class Tally:
     samples: list[Sample] = field(default_factory=list)
     spare: Sample | None = None
     quality: list[dict[str, Any]] = field(default_factory=list)
-
-    @classmethod
-    def empty(cls, spec: TallySpec, done: list[dict[str, Any]]) -> "Tally":
-        """Make the tally of a part of which no trajectory is left.
-
-        Args:
-            spec: What would have been summed.
-            done: What quality control has done.
-        """
-        return cls(spec, 0, "", "", [], quality=done)
 
     def merge(self, other: "Tally") -> "Tally":
         """Add the sums over other trajectories."""
@@ -323,10 +313,9 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
             tally.samples.append(_sample(tracks, digests, chosen))
         tally.spare = _sample(tracks, digests, np.array([np.argmin(leading)]))
     # Without a gap, the rows at a stride are known without a look at them.
-    whole = tracks.whole
-    broken = None if whole.all() else tracks.select(~whole[tracks.trajectory_index])
-    if broken is not None:
-        broken = broken.on_interval(spec.dt)
+    whole, broken = tracks.whole, None
+    if not whole.all():
+        broken = tracks.select(~whole[tracks.trajectory_index]).on_interval(spec.dt)
     for stride, sums in zip(spec.strides, at, strict=True):
         _add_whole(tracks, whole, stride, sums, spec)
         if broken is not None:
@@ -351,7 +340,8 @@ def tally_block(
             trajectories = quality.apply(trajectories, checks)
             done = trajectories.provenance["quality"][n_before:]
     except NothingLeftError as error:
-        return Tally.empty(spec, error.quality)
+        # No trajectory of this part is left.
+        return Tally(spec, 0, "", "", [], quality=error.quality)
     return replace(tally_of(trajectories, spec), quality=done)
 
 
@@ -359,11 +349,8 @@ def read_prepared(block: Block, prepare: Prepare | None) -> Trajectories:
     """Read and prepare the trajectories of a block."""
     found = read_block(block)
     plane = found.provenance.get("plane")
-    if (
-        block.options.frame == "auto"
-        and isinstance(plane, Mapping)
-        and plane.get("frame") == "transported"
-    ):
+    frame = plane.get("frame") if isinstance(plane, Mapping) else None
+    if block.options.frame == "auto" and frame == "transported":
         raise DriftbayesError(
             "some positions lie beyond 80 degrees of latitude, and a file that is read in blocks "
             "needs one frame for all: pass --frame transported, or --frame local"
@@ -382,8 +369,7 @@ def _add_whole(
     n_steps, firsts = n_steps[used], tracks.starts[:-1][used]
     if spec.n_tau is not None:
         counts = n_steps // spec.n_tau if spec.windows == "all" else np.ones_like(n_steps)
-        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        firsts = np.repeat(firsts, counts) + spec.n_tau * stride * number
+        firsts = np.repeat(firsts, counts) + spec.n_tau * stride * ragged_arange(counts)
         n_steps = np.full(len(firsts), spec.n_tau)
     for moments in sums.moments:
         moments.add(tracks.positions, firsts, n_steps, stride)

@@ -210,16 +210,15 @@ def _by_processes(n_processes: int, job: _Job[Item, Result]) -> Result:
 
 
 def _death(error: ChildDied) -> str:
+    advice = (
+        "they may be out of memory: use fewer workers (--workers) or smaller blocks "
+        "(--block-points)"
+    )
     if error.code == 1:
         # What Python itself ends with, when the main module cannot be imported.
         advice = (
             "see the error above; a script that uses workers must begin them under "
             "`if __name__ == '__main__':`"
-        )
-    else:
-        advice = (
-            "they may be out of memory: use fewer workers (--workers) or smaller blocks "
-            "(--block-points)"
         )
     return (
         f"{_MAX_DEATHS} workers ended before they had finished a block (the last: "
