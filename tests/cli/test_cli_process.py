@@ -32,10 +32,15 @@ def test_simulate_then_compare(process, tmp_path):
     )
     assert (made.code, made.out) == (0, "")
     assert made.err == "wrote tracks.csv: 60 trajectories in 2D, 660 points, every 0.1\n"
-    compared = process("compare", "tracks.csv", *COMPARE, cwd=tmp_path)
+    watched = ("-X", "importtime", "-m", "driftbayes")
+    compared = process("compare", "tracks.csv", *COMPARE, cwd=tmp_path, python=watched)
     assert compared.code == 0
     check_comparison(compared.json)
-    assert compared.err == ""
+    lines = compared.raw_err.splitlines()
+    assert [line for line in lines if not line.startswith("import time:")] == []
+    # A comparison loads what it needs.
+    loaded = [line for line in lines if line.rpartition("|")[2].strip().startswith("driftbayes")]
+    assert 40 < len(loaded) < 100, loaded
     model = compared.json["models"]["langevin"]
     for name in ("gamma", "k"):
         assert abs(model["posterior_mean"][name] - 1) < 4 * model["posterior_sd"][name]
