@@ -139,7 +139,9 @@ def browser():
         pytest.skip("needs chromium (Debian: apt-get install chromium)")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        opened = running.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield opened
         opened.close()
 

@@ -113,6 +113,7 @@ def sphinx(builder: str, source: Path, folder: Path, doctrees: Path) -> int:
             buildername=builder,
             confoverrides=SETTINGS,
             status=None,
+            warning=sys.stderr,
             warningiserror=True,
             freshenv=True,
         )

@@ -25,17 +25,22 @@ def test_simulate_then_compare(process, tmp_path):
     # The first without a place for compiled programs, which is no error.
     (tmp_path / "file").write_text("")
     made = process(
-        *("simulate", "langevin", "--gamma", "1", "--k", "1", "--particles", "100"),
-        *("--steps", "10", "--tau", "0.1", "--dim", "3", "--seed", "0", "-o", "tracks.csv"),
+        *("simulate", "langevin", "--gamma", "1", "--k", "1", "--particles", "60"),
+        *("--steps", "10", "--tau", "0.1", "--dim", "2", "--seed", "0", "-o", "tracks.csv"),
         cwd=tmp_path,
         DRIFTBAYES_CACHE=str(tmp_path / "file"),
     )
     assert (made.code, made.out) == (0, "")
-    assert made.err == "wrote tracks.csv: 100 trajectories in 3D, 1100 points, every 0.1\n"
-    compared = process("compare", "tracks.csv", *COMPARE, cwd=tmp_path)
+    assert made.err == "wrote tracks.csv: 60 trajectories in 2D, 660 points, every 0.1\n"
+    watched = ("-X", "importtime", "-m", "driftbayes")
+    compared = process("compare", "tracks.csv", *COMPARE, cwd=tmp_path, python=watched)
     assert compared.code == 0
     check_comparison(compared.json)
-    assert compared.err == ""
+    lines = compared.raw_err.splitlines()
+    assert [line for line in lines if not line.startswith("import time:")] == []
+    # A comparison loads what it needs.
+    loaded = [line for line in lines if line.rpartition("|")[2].strip().startswith("driftbayes")]
+    assert 40 < len(loaded) < 100, loaded
     model = compared.json["models"]["langevin"]
     for name in ("gamma", "k"):
         assert abs(model["posterior_mean"][name] - 1) < 4 * model["posterior_sd"][name]
@@ -97,14 +102,14 @@ def test_a_warning_is_one_line_without_our_source(process, tmp_path):
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("arguments", [("models",), ("models", "--json")])
+@pytest.mark.parametrize("options", [(), ("--json",)])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_leaves_is_no_error(arguments, unbuffered):
+def test_a_reader_that_leaves_is_no_error(tracks_csv, options, unbuffered):
     reader, writer = os.pipe()
     os.close(reader)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "driftbayes", *arguments],
+            [sys.executable, "-m", "driftbayes", "info", tracks_csv, *options, "-q"],
             stdout=writer,
             stderr=subprocess.PIPE,
             env={**os.environ, "DRIFTBAYES_CACHE": "off", "PYTHONUNBUFFERED": unbuffered},
@@ -115,10 +120,10 @@ def test_a_reader_that_leaves_is_no_error(arguments, unbuffered):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_terminal_without_greek_gets_question_marks(process):
-    answer = process("models", PYTHONIOENCODING="ascii")
+def test_a_terminal_without_greek_gets_question_marks(process, tracks_csv):
+    answer = process("info", tracks_csv, "--units", "μm,s", PYTHONIOENCODING="ascii")
     assert answer.code == 0
-    assert "Var(?x_i) = 2?? per axis" in answer.out
+    assert "length ?m, time s" in answer.out
 
 
 # The cache of compiled programs

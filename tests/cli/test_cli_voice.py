@@ -37,9 +37,9 @@ def test_quiet_does_not_hide_that_the_data_are_used_twice(ask, tracks_csv):
     assert "default priors set from the data" in answer.err
 
 
-def test_quiet_does_not_hide_a_warning(process, tmp_path):
+def test_quiet_does_not_hide_a_warning(ask, tmp_path):
     (tmp_path / "wrapped.csv").write_text("id,time,x\na,0,0\na,1,0.45\na,2,0.5\n")
-    answer = process("-q", "info", tmp_path / "wrapped.csv", "--period", "1")
+    answer = ask("-q", "info", tmp_path / "wrapped.csv", "--period", "1")
     assert answer.code == 0
     assert "warning: steps of up to 45% of the period" in answer.err
 

@@ -21,8 +21,8 @@ def open_page(browser, server):
     """Open the page of a server; what it complained of or asked for is in `seen` and `asked`."""
     contexts = []
 
-    def go(at=server, **options):
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+    def go(at=server):
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
         contexts.append(context)
         page = context.new_page()
         page.seen, page.asked = [], []
@@ -294,9 +294,10 @@ def test_it_works_without_a_mouse(page):
     assert page.locator("#tau").get_attribute("aria-valuetext") == "2"
 
 
-def test_every_picture_has_words_and_every_field_a_label(page):
+def test_with_all_its_answers_it_can_be_read_aloud_and_fits_every_width(page):
     page.get_by_role("button", name="Simulate").click()
     wait_for(page, "#verdict", "tau = 1 ")
+    # Every picture has words, and every field a label.
     for svg in page.locator("svg").all():
         assert len(svg.get_attribute("aria-label")) > 20
     unnamed = page.eval_on_selector_all(
@@ -304,23 +305,10 @@ def test_every_picture_has_words_and_every_field_a_label(page):
         "all => all.filter(one => !one.labels.length && !one.ariaLabel).map(one => one.id)",
     )
     assert unnamed == []
-
-
-@pytest.mark.parametrize(
-    ("scheme", "width"),
-    [
-        ("light", 390),
-        ("dark", 1280),
-        *(
-            pytest.param(scheme, width, marks=pytest.mark.slow)
-            for scheme, width in (("light", 800), ("light", 1280), ("dark", 390), ("dark", 800))
-        ),
-    ],
-)
-def test_it_fits_every_width_in_light_and_dark(open_page, width, scheme):
-    page = open_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.get_by_role("button", name="Simulate").click()
-    wait_for(page, "#verdict", "tau = 1 ")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+        for width in (390, 800, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -10,13 +10,24 @@ from numpy.testing import assert_allclose
 
 import driftbayes as db
 from driftbayes.cli.main import main
-from driftbayes.prediction.regions import REGION_MEMBERS, search_regions
+from driftbayes.prediction.regions import search_regions
 from driftbayes.report import build_report, examine
 from driftbayes.report.page import verdict
 from driftbayes.report.tracks import trajectories_svg
+from driftbayes.workflow import forecasts
 from driftbayes.workflow.forecasts import with_forecasts
 
 SCALES = db.Scales(u_rms=0.7, time=2.0)
+MEMBERS = 60
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_members():
+    """And few origins: regions and scores are tested in tests/prediction and verification."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forecasts, "REGION_MEMBERS", MEMBERS)
+        patch.setattr(forecasts, "_ORIGINS", 2)
+        yield
 
 
 def simulated(n_dim, n_particles=6):
@@ -27,7 +38,7 @@ def simulated(n_dim, n_particles=6):
 
 
 @pytest.fixture(scope="module")
-def made():
+def made(_few_members):
     tracks = simulated(2)
     scan = db.scan(tracks, [0.5], scales=SCALES)
     found = examine(tracks, scan, n_replicas=0)
@@ -71,11 +82,11 @@ def test_areas_are_those_of_predict(made):
     forecast = db.predict(tracks, 0.5, [1.0, 2.0], scales=SCALES, n_draws=n_draws, seed=0)
     for own, theirs in zip(more.draws, forecast.draws, strict=True):
         assert_allclose(own.theta, theirs.theta, rtol=1e-12)
-    known = search_regions(forecast.particles(REGION_MEMBERS))
+    known = search_regions(forecast.particles(MEMBERS))
     assert_allclose(more.regions.areas, known.areas, rtol=1e-9)
     assert_allclose(more.regions.polygons, known.polygons, rtol=1e-9, atol=1e-9)
     # The seed is that of the members: others give other areas.
-    other = search_regions(replace(forecast, seed=1).particles(REGION_MEMBERS)).areas
+    other = search_regions(replace(forecast, seed=1).particles(MEMBERS)).areas
     assert np.abs(np.log(other / known.areas)).max() > 0.01
 
 

@@ -46,9 +46,12 @@ _LONG = 60
 def _describe_constants(app: Sphinx) -> None:
     """Let autodoc see constants, which it would leave out because a comment is no docstring."""
     for module in public_modules():
+        names = constants(module)
+        if not names:
+            continue
         analyzer = ModuleAnalyzer.for_module(module)
         analyzer.analyze()
-        for name in constants(module):
+        for name in names:
             value = getattr(import_module(module), name)
             made = assignment_of(f"{module}.{name}")
             lines = [*made.comment, ""]

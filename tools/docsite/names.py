@@ -184,19 +184,28 @@ def assignment_of(name: str) -> Assignment:
     """
     module, _, end = name.rpartition(".")
     for source in (module, *_below(module)):
-        place = importlib.import_module(source).__file__
-        if place is None:
-            continue
-        with open(place, encoding="utf-8") as stream:
-            text = stream.read()
-        for node in ast.parse(text).body:
-            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
-                continue
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) and target.id == end for target in targets):
-                comment = _above(text.splitlines(), node.lineno - 1)
-                return Assignment(comment, ast.unparse(node.value))
+        if found := _assignments(source).get(end):
+            return found
     return Assignment((), "")
+
+
+@cache
+def _assignments(module: str) -> dict[str, Assignment]:
+    """The first assignment of each name of a module."""
+    place = importlib.import_module(module).__file__
+    if place is None:
+        return {}
+    with open(place, encoding="utf-8") as stream:
+        text = stream.read()
+    found: dict[str, Assignment] = {}
+    for node in ast.parse(text).body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        made = Assignment(_above(text.splitlines(), node.lineno - 1), ast.unparse(node.value))
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, made)
+    return found
 
 
 def _below(module: str) -> list[str]:

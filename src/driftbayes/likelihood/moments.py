@@ -219,6 +219,9 @@ class MomentStack:
         from driftbayes.kernels.toeplitz import stack_products
 
         log_det, quadratic = np.zeros(len(members)), np.zeros(len(members))
+        # Read-only wherever it comes from: Numba compiles for each kind of array.
+        covariance = covariance.view()
+        covariance.flags.writeable = False
         n_rows = len(covariance)
         n_tasks = int(np.clip(n_rows // _ROWS_PER_TASK, 1, _MAX_TASKS))
         edges = np.linspace(0, n_rows, n_tasks + 1).astype(np.int64)
