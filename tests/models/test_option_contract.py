@@ -72,9 +72,8 @@ CHAINS = [
 # One of each kind: closed forms, matrix exponentials, no state-space form.
 QUICK = {
     ("brownian", "+blur+linear"),
-    ("brownian", "*2"),
     ("fractional", "+anisotropic"),
-    ("langevin", "+blur+noise+mean"),
+    ("langevin", "+noise+mean"),
 }
 CASES = [
     pytest.param(
@@ -123,7 +122,9 @@ def spread(base, exposure):
     """Mean square displacement, blurred by quadrature over both exposures."""
 
     def m(t):
-        return np.asarray(spread_of(base, t))
+        # Always as many times: the same program for runs of all lengths.
+        padded = np.pad(np.ravel(t), (0, 120 - np.size(t)))
+        return np.asarray(spread_of(base, padded))[: np.size(t)].reshape(np.shape(t))
 
     if not exposure:
         return m
@@ -278,7 +279,6 @@ def family(text):
         return None
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "chain"), CASES)
 def test_every_chain_of_options_has_the_density_of_the_dense_reference(name, chain):
     model = family(name + chain)
