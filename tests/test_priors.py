@@ -48,6 +48,7 @@ def integral(f, scipy):
 
 # Compiled as one program each: call by call, JAX would compile every operation.
 log_density = eqx.filter_jit(lambda prior, theta: prior.log_density(theta))
+compiled_quantile = eqx.filter_jit(lambda prior, p: prior.quantile(p))
 sample = eqx.filter_jit(lambda prior, key, shape: prior.sample(key, shape))
 outside_density = eqx.filter_jit(
     lambda prior, theta: (prior.log_density(theta), jax.grad(prior.log_density)(theta[0]))
@@ -57,6 +58,11 @@ from_unconstrained = eqx.filter_jit(lambda prior, z: prior.from_unconstrained(z)
 log_jacobian_and_slope = eqx.filter_jit(
     lambda prior, z: (prior.log_jacobian(z), jax.grad(prior.from_unconstrained)(z))
 )
+
+
+def quantile(prior, p):
+    """Of a gamma prior by SciPy, which cannot be compiled."""
+    return prior.quantile(p) if isinstance(prior, Gamma) else compiled_quantile(prior, p)
 
 
 def density(prior):
@@ -87,7 +93,7 @@ def test_density_integrates_to_one(prior, scipy):
 @all_priors
 def test_density_and_quantiles_are_those_of_scipy(prior, scipy):
     theta = scipy.ppf(PROBABILITIES)
-    assert_allclose(prior.quantile(jnp.asarray(PROBABILITIES)), theta, rtol=1e-12)
+    assert_allclose(quantile(prior, PROBABILITIES), theta, rtol=1e-12)
     assert_allclose(log_density(prior, theta), scipy.logpdf(theta), rtol=1e-11, atol=1e-13)
 
 
@@ -129,9 +135,9 @@ def test_rescaled_prior_is_that_of_a_multiple_of_the_parameter(prior, scipy):
 
 
 def test_gamma_of_shape_one_is_exponential():
-    theta = jnp.asarray([0.01, 1.0, 10.0])
+    theta = np.array([0.01, 0.1, 0.3, 1.0, 2.0, 5.0, 10.0])
     one, other = Gamma(shape=1.0, mean=0.3), Exponential(mean=0.3)
-    assert_allclose(one.log_density(theta), other.log_density(theta), rtol=1e-14)
+    assert_allclose(log_density(one, theta), log_density(other, theta), rtol=1e-14)
     assert_allclose(one.log_sd(), other.log_sd(), rtol=1e-13)
 
 
@@ -281,8 +287,8 @@ def test_scale_that_is_not_positive_is_refused_by_name(bad):
 def test_normal_prior_is_scipys_and_lives_on_the_whole_line():
     prior, scipy = Normal(mean=-0.4, sd=1.7), stats.norm(-0.4, 1.7)
     theta = scipy.ppf(PROBABILITIES)
-    assert_allclose(prior.quantile(jnp.asarray(PROBABILITIES)), theta, rtol=1e-12)
-    assert_allclose(prior.log_density(jnp.asarray(theta)), scipy.logpdf(theta), rtol=1e-12)
+    assert_allclose(quantile(prior, PROBABILITIES), theta, rtol=1e-12)
+    assert_allclose(log_density(prior, theta), scipy.logpdf(theta), rtol=1e-12)
     assert_allclose(prior.log_sd(), 1.7)
     z = jnp.asarray(-3.0)
     assert prior.is_signed

@@ -1,6 +1,7 @@
 """Motion in common: engines against one dense covariance of all particles."""
 
 from dataclasses import replace
+from itertools import product
 
 import equinox as eqx
 import jax
@@ -171,10 +172,25 @@ def log_likelihood(name, theta, data):
     return density.terms(np.array([[theta[n] for n in hypothesis.names]]))[0][0]
 
 
-@pytest.mark.sampled(22)
-@pytest.mark.parametrize("noise", ["", "+noise"])
-@pytest.mark.parametrize("kind", ["regular", "apart", "gaps", "uneven", "errors", "alike"])
-@pytest.mark.parametrize("base", list(MODELS))
+KINDS = ("regular", "apart", "gaps", "uneven", "errors", "alike")
+# Each kind of data once, with models whose filters other tests compile too.
+QUICK = {
+    ("brownian", "alike", ""),
+    ("fractional", "errors", ""),
+    ("langevin", "uneven", ""),
+    ("oscillating", "gaps", ""),
+    ("two_scale", "apart", ""),
+    ("langevin", "regular", "+noise"),
+}
+
+
+@pytest.mark.parametrize(
+    ("base", "kind", "noise"),
+    [
+        pytest.param(*case, id="-".join(case), marks=() if case in QUICK else pytest.mark.slow)
+        for case in product(MODELS, KINDS, ("", "+noise"))
+    ],
+)
 def test_density_is_that_of_all_particles_together(base, kind, noise):
     name, data = f"{base}{noise}+common", data_of(kind)
     theta, values = parameters(name)
@@ -183,7 +199,7 @@ def test_density_is_that_of_all_particles_together(base, kind, noise):
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["unshared", "unlike"])
 @pytest.mark.parametrize("base", list(MODELS))
 def test_density_at_times_that_particles_do_not_share(base, kind):

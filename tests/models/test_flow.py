@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +21,12 @@ from driftbayes.priors import Exponential, Fixed, Uniform
 
 TAU = 0.7
 VALUES = {"kappa": 1.1, "gamma": 0.8, "k": 1.3, "length": 1.7, "own_share": 0.25}
+
+
+# Compiled as one program: call by call, JAX would compile every operation.
+state_space_of = eqx.filter_jit(
+    lambda model: (*model.transition(jnp.asarray(TAU)), model.initial_covariance())
+)
 
 
 def hypothesis(name, nu=1.5, divergence=0.3):
@@ -99,8 +106,7 @@ def expected(name, data, nu, divergence, kernels=None):
     With the kicks of each step drawn where it begins, all are linear in independent kicks.
     """
     base = MODELS[name](**{n: VALUES[n] for n in MODELS[name].parameters})
-    propagate, noise = (np.asarray(part) for part in base.transition(jnp.asarray(TAU)))
-    start = np.asarray(base.initial_covariance())
+    propagate, noise, start = (np.asarray(part) for part in state_space_of(base))
     n, steps = len(data.row_sizes), int(data.row_sizes[0])
     dx = data.dx.reshape(n, steps, 2)
     x = data.start[:, None] + np.concatenate([np.zeros((n, 1, 2)), np.cumsum(dx, axis=1)], axis=1)
@@ -232,8 +238,8 @@ def test_a_particle_that_comes_later_knows_the_others():
     # Two of three particles alone, then all: the third by regression, as one Gaussian has it.
     data = data_of(sizes=[2, 2, 1], begins=[0, 0, 1])
     base = MODELS["langevin"](gamma=VALUES["gamma"], k=VALUES["k"])
-    propagate, noise = (np.asarray(part) for part in base.transition(jnp.asarray(TAU)))
-    start = float(base.initial_covariance()[1, 1])
+    propagate, noise, start = (np.asarray(part) for part in state_space_of(base))
+    start = float(start[1, 1])
     ends = np.cumsum(data.row_sizes)
     begin = data.start
     second = begin[:2] + data.dx[ends[:2] - 2]

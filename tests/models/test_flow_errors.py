@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -33,6 +34,10 @@ STAYING = {"sizes": [4] * 5, "begins": [0] * 5}
 
 
 UNIT = Exponential(1.0)
+# Compiled as one program: call by call, JAX would compile every operation.
+state_space_of = eqx.filter_jit(
+    lambda model: (*model.transition(jnp.asarray(TAU)), model.initial_covariance())
+)
 
 
 def hypothesis(name, length=UNIT):
@@ -96,8 +101,7 @@ def dense(base, option, data, sigma):
     that is seen first has a velocity that follows from those of the others and a rest of its own.
     """
     model = MODELS[base](**{n: VALUES[n] for n in MODELS[base].parameters})
-    move, noise = (np.asarray(part) for part in model.transition(jnp.asarray(TAU)))
-    start = np.asarray(model.initial_covariance())
+    move, noise, start = (np.asarray(part) for part in state_space_of(model))
     m = len(start) - 1
     ends = np.cumsum(data.row_sizes)
     firsts = np.round(data.start_time / TAU).astype(int)

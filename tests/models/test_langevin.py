@@ -1,5 +1,6 @@
 """Langevin model: the paper's formulas reached by other ways, and its two limits."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,9 +15,21 @@ from driftbayes.testing import reference
 from driftbayes.testing import strategies as some
 
 
+# Compiled as one program: call by call, JAX would compile every operation.
+@eqx.filter_jit
+def law(model, lags, t, tau):
+    """Covariances of steps; spread and diffusivity; and the state-space form."""
+    spread, diffusivity = model.mean_square_displacement(t), model.absolute_diffusivity(t)
+    state = (*model.transition(tau), model.initial_covariance())
+    return model.increment_autocovariance(lags, tau), spread, diffusivity, state
+
+
+LAGS, TIMES = np.arange(6.0), np.array([0.1, 1.0, 10.0])
+
+
 @given(model=some.models(Langevin, 1e-4, 1e4))
 def test_autocovariance_is_the_papers(model):  # [eq:langevin-cov]
-    found = model.increment_autocovariance(jnp.arange(6.0), jnp.asarray(0.7))
+    found, *_ = law(model, LAGS, TIMES, np.asarray(0.7))
     expected = reference.langevin_covariance(6, 0.7, float(model.gamma), float(model.k))
     # Below the smallest normal number some processors have zero.
     assert_allclose(toeplitz(found), expected, rtol=1e-13, atol=1e-307)
@@ -24,12 +37,11 @@ def test_autocovariance_is_the_papers(model):  # [eq:langevin-cov]
 
 @given(model=some.models(Langevin, 1e-4, 1e4))
 def test_transition_is_that_of_the_appendix(model):  # [eq:var1], [eq:var1-noise]
-    propagate, diffuse = model.transition(jnp.asarray(0.7))
+    *_, (propagate, diffuse, start) = law(model, LAGS, TIMES, np.asarray(0.7))
     a, c, v = reference.var1_matrices(0.7, float(model.gamma), float(model.k))
     assert_allclose(propagate, a + np.diag([1.0, 0.0]), rtol=1e-13)
     assert_allclose(diffuse, c, rtol=1e-13)
     # Displacement and velocity after one step from rest in the origin [eq:stationary-variance].
-    start = np.asarray(model.initial_covariance())
     assert_allclose(propagate @ start @ propagate.T + diffuse, v, rtol=1e-12)
 
 
@@ -45,15 +57,15 @@ def test_diffusive_limit_is_brownian(engine):  # [eq:diffusive-limit]
 
 def test_ballistic_limit_is_motion_at_constant_velocity():
     model = Langevin(gamma=1e-9, k=1e9)  # velocity of variance 1
-    lag = jnp.asarray([0.1, 1.0, 10.0])
-    assert_allclose(model.mean_square_displacement(lag), lag**2, rtol=1e-8)
-    assert_allclose(model.increment_autocovariance(jnp.arange(4.0), lag[1]), 1.0, rtol=1e-8)
+    row, spread, *_ = law(model, LAGS, TIMES, np.asarray(1.0))
+    assert_allclose(spread, TIMES**2, rtol=1e-8)
+    assert_allclose(row, 1.0, rtol=1e-8)
 
 
 def test_absolute_diffusivity_is_the_papers():  # [eq:absolute-diffusivity-ou]
-    gamma, k, lag = 0.8, 1.3, np.array([0.1, 1.0, 10.0])
-    expected = k * (1 - (1 - np.exp(-gamma * lag)) / (gamma * lag))
-    found = Langevin(gamma=gamma, k=k).absolute_diffusivity(jnp.asarray(lag))
+    gamma, k = 0.8, 1.3
+    expected = k * (1 - (1 - np.exp(-gamma * TIMES)) / (gamma * TIMES))
+    _, _, found, _ = law(Langevin(gamma=gamma, k=k), LAGS, TIMES, np.asarray(0.7))
     assert_allclose(found, expected, rtol=1e-13)
 
 

@@ -28,6 +28,7 @@ CASES = [
     ConfinedLangevin(gamma=0.5, well=3.0, k=1.3),
 ]
 # Compiled as one program each: call by call, JAX would compile every operation.
+dynamics_of = eqx.filter_jit(lambda model: model.dynamics())
 transition_of = eqx.filter_jit(lambda model, t: model.transition(t))
 autocovariance = eqx.filter_jit(lambda model, lags, tau: model.increment_autocovariance(lags, tau))
 velocity_autocovariance = eqx.filter_jit(lambda model, t: model.lvaf(t))
@@ -37,7 +38,7 @@ cases = pytest.mark.parametrize("model", CASES, ids=lambda m: f"{m.name}-{CASES.
 
 def state_equation(model):
     """F and D of the whole state, position first."""
-    rates, intensity, _ = (np.asarray(part) for part in model.dynamics())
+    rates, intensity, _ = (np.asarray(part) for part in dynamics_of(model))
     f, d = np.zeros((3, 3)), np.zeros((3, 3))
     f[0, 1], f[1:, 1:], d[1:, 1:] = 1.0, rates, intensity
     return f, d
@@ -59,7 +60,7 @@ def precise(matrix):
 
 @cases
 def test_dynamics_are_stationary(model):
-    rates, intensity, stationary = (np.asarray(part) for part in model.dynamics())
+    rates, intensity, stationary = (np.asarray(part) for part in dynamics_of(model))
     assert_allclose(rates @ stationary + stationary @ rates.T, -intensity, atol=1e-14)
 
 

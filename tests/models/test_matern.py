@@ -156,10 +156,14 @@ def test_smoothest_members_have_a_gaussian_autocovariance(x):
 
 @jax.jit
 def slopes(theta):
-    def row(theta):
-        return first_covariances(theta[0], theta[1])
+    """Derivatives of all covariances, and second ones of their sum."""
 
-    return jax.jacfwd(row)(theta), jax.hessian(lambda theta: jnp.sum(row(theta)))(theta)
+    def first(theta):
+        rows = jax.jacfwd(lambda theta: first_covariances(theta[0], theta[1]))(theta)
+        return jnp.sum(rows, axis=0), rows
+
+    second, rows = jax.jacfwd(first, has_aux=True)(theta)
+    return rows, second
 
 
 @pytest.mark.slow

@@ -72,9 +72,8 @@ CHAINS = [
 # One of each kind: closed forms, matrix exponentials, no state-space form.
 QUICK = {
     ("brownian", "+blur+linear"),
-    ("brownian", "*2"),
     ("fractional", "+anisotropic"),
-    ("langevin", "+blur+noise+mean"),
+    ("langevin", "+noise+mean"),
 }
 CASES = [
     pytest.param(
@@ -114,6 +113,7 @@ spread_of = eqx.filter_jit(lambda base, t: base.mean_square_displacement(t))
 first_autocovariances = eqx.filter_jit(
     lambda model, n: model.first_autocovariances(n, jnp.asarray(TAU))
 )
+derived_of = eqx.filter_jit(lambda model, ready: model.derived(ready))
 autocovariance = eqx.filter_jit(
     lambda model, lags: model.increment_autocovariance(lags, jnp.asarray(TAU))
 )
@@ -123,7 +123,9 @@ def spread(base, exposure):
     """Mean square displacement, blurred by quadrature over both exposures."""
 
     def m(t):
-        return np.asarray(spread_of(base, t))
+        # Always as many times: the same program for runs of all lengths.
+        padded = np.pad(np.ravel(t), (0, 120 - np.size(t)))
+        return np.asarray(spread_of(base, padded))[: np.size(t)].reshape(np.shape(t))
 
     if not exposure:
         return m
@@ -278,7 +280,6 @@ def family(text):
         return None
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "chain"), CASES)
 def test_every_chain_of_options_has_the_density_of_the_dense_reference(name, chain):
     model = family(name + chain)
@@ -375,7 +376,7 @@ def test_classes_with_noise_tell_their_scales():
     model = family("brownian+noise*2")(
         **{n: THETA[n] for n in family("brownian+noise*2").parameters}
     )
-    found = model.derived(prepare(data_of("regular"), model.needs()))
+    found = derived_of(model, prepare(data_of("regular"), model.needs()))
     assert_allclose(found["kappa_1"], THETA["kappa"])
     assert_allclose(found["kappa_2"], THETA["kappa"] * THETA["ratio_2"])
     assert_allclose(found["weight_2"], THETA["share_2"])
@@ -383,7 +384,8 @@ def test_classes_with_noise_tell_their_scales():
 
 def test_a_blurred_tensor_tells_its_components():
     model = family("brownian+blur+anisotropic")
-    found = model(**{n: THETA[n] for n in model.parameters}).derived(data_of("regular"))
+    ready = prepare(data_of("regular"), model.needs())
+    found = derived_of(model(**{n: THETA[n] for n in model.parameters}), ready)
     a, b = THETA["h1"], THETA["h2"]
     tensor = THETA["kappa"] * expm(np.array([[a, b], [b, -a]]) / np.sqrt(2))
     assert_allclose([found["K_11"], found["K_12"], found["K_22"]], tensor[[0, 0, 1], [0, 1, 1]])

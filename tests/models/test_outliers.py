@@ -87,8 +87,14 @@ def free_priors(family, theta):
     }
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize(("n_dim", "sd"), [(1, 0.3), (2, None), (2, 0.3), (3, None)])
+# Two kernels are compiled by default: of two components and two axes, and of one and three.
+@pytest.mark.parametrize(
+    ("n_dim", "sd"),
+    [
+        (2, 0.3),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, 0.3), (2, None), (3, None))),
+    ],
+)
 def test_kernel_and_program_are_the_plain_filter(n_dim, sd):
     data = displacements(n_dim=n_dim, sd=sd)
     model = model_named("langevin+noise+outliers", MODELS, n_dim)(**THETA)
@@ -97,19 +103,23 @@ def test_kernel_and_program_are_the_plain_filter(n_dim, sd):
     assert float(model.log_likelihood(data)) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
-    ("name", "others"),
+    ("name", "n_dim", "others"),
     [
-        ("brownian", {"kappa": 0.8}),
-        ("second_order", {"gamma": 0.7, "k": 1.3, "accel": 4.0}),
-        ("langevin&oscillating", None),
-        ("brownian+blur", {"kappa": 0.8, "exposure": 0.3}),
+        ("brownian", 3, {"kappa": 0.8}),
+        *(
+            pytest.param(name, 2, others, marks=pytest.mark.slow)
+            for name, others in (
+                ("second_order", {"gamma": 0.7, "k": 1.3, "accel": 4.0}),
+                ("langevin&oscillating", None),
+                ("brownian+blur", {"kappa": 0.8, "exposure": 0.3}),
+            )
+        ),
     ],
 )
-def test_other_states_are_the_plain_filter_too(name, others):
-    data = displacements(n_runs=2, n_steps=12)
-    family = model_named(f"{name}+noise+outliers", MODELS, 2)
+def test_other_states_are_the_plain_filter_too(name, n_dim, others):
+    data = displacements(n_runs=2, n_steps=12, n_dim=n_dim)
+    family = model_named(f"{name}+noise+outliers", MODELS, n_dim)
     own = {"sigma": 0.2, "fraction": 0.15, "spread": 2.0}
     values = dict.fromkeys(family.parameters, 0.6) if others is None else others
     own = {**values, **own}

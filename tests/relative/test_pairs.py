@@ -372,7 +372,7 @@ def test_a_report_has_a_section_on_pairs(tmp_path, capsys):
     place = np.column_stack([1000 * turn, turn])[:, None]
     tracks = Trajectories.from_arrays([*(place + apart), *(place - apart)], dt=TAU)
     tracks.to_dataframe().to_csv(path, index=False)
-    given = ["report", str(path), "-o", str(page), "--replicas", "0"]
+    given = ["report", str(path), "-o", str(page), "--replicas", "0", "--models", "brownian"]
     assert main([*given, "--taus", "0.1,0.2,0.4", "--pairs", "--within", "2"]) == 0
     assert "Pairs of particles:" in capsys.readouterr().out
     html = page.read_text(encoding="utf-8")

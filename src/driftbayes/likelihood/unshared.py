@@ -4,6 +4,7 @@ __all__ = ["UnsharedTimes", "unshared_times"]
 
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -174,10 +175,14 @@ def unshared_times(block: Displacements) -> UnsharedTimes:
 
 def _slots(begin: FloatArray, end: FloatArray) -> IntArray:
     """A slot for each run: the first that no run holds which ends later."""
-    free_from: list[float] = []
+    # Runs begin one after another: a slot that has become free stays so until a run takes it.
+    held: list[tuple[float, int]] = []
+    free: list[int] = []
     out = np.empty(len(begin), dtype=np.int64)
     for run in np.argsort(begin, kind="stable"):
-        place = next((i for i, time in enumerate(free_from) if time < begin[run]), len(free_from))
-        free_from[place : place + 1] = [end[run]]
+        while held and held[0][0] < begin[run]:
+            heappush(free, heappop(held)[1])
+        place = heappop(free) if free else len(held)
+        heappush(held, (end[run], place))
         out[run] = place
     return out

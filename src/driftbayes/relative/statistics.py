@@ -14,13 +14,13 @@ by bootstrap over pairs.
 __all__ = ["PairStatistics", "pair_statistics"]
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.relative.separations import Separations
-from driftbayes.typing import FloatArray
+from driftbayes.typing import FloatArray, IntArray
 
 NAMES = ("structure", "longitudinal", "diffusivity", "fsle")
 # Smallest number of pairs for which a class has an error.
@@ -175,33 +175,54 @@ def _crossing_times(
     """
     times = np.zeros((data.n_pairs, len(edges) - 1))
     reached = np.zeros_like(times)
-    ends = np.flatnonzero(np.diff(data.pair, append=-1))
-    begin = 0
-    for number, end in enumerate((ends + 1).tolist()):
-        steps = slice(begin, end)
-        begin = end
-        log_r = np.log(np.append(data.first[steps][:1], data.last[steps]))
-        t = np.append(0.0, np.cumsum(data.interval[steps]))
-        for c, edge in enumerate(np.log(edges[:-1])):
-            start = _first_crossing(t, log_r, edge, 0)
-            if start is None:
-                continue
-            stop = _first_crossing(t, log_r, edge + np.log(ratio), start[0])
-            if stop is not None:
-                times[number, c] = stop[1] - start[1]
-                reached[number, c] = 1.0
+    starts = np.flatnonzero(np.diff(data.pair, prepend=-1))
+    bounds = np.append(starts, len(data.pair))
+    owner = np.repeat(np.arange(len(starts)), np.diff(bounds))
+    # A step begins where the one before it ended.
+    before = np.append(0.0, data.last[:-1])
+    before[starts] = data.first[starts]
+    ends = [np.cumsum(steps) for steps in np.split(data.interval, starts[1:])]
+    begun = np.concatenate([np.append(0.0, end[:-1]) for end in ends])
+    steps = _Steps(owner, begun, np.concatenate(ends), np.log(before), np.log(data.last))
+    for c, edge in enumerate(np.log(edges[:-1])):
+        grown = _first_crossings(steps, edge, np.zeros(len(starts), dtype=np.int64))
+        # Of the pairs that crossed the edge, from that step on.
+        since = np.full(len(starts), len(owner))
+        since[owner[grown]] = grown
+        passed = _first_crossings(steps, edge + np.log(ratio), since)
+        who = owner[passed]
+        stop = _crossed_at(steps, edge + np.log(ratio), passed)
+        times[who, c] = stop - _crossed_at(steps, edge, since[who])
+        reached[who, c] = 1.0
     return times, reached
 
 
-def _first_crossing(
-    t: FloatArray, log_r: FloatArray, level: float, after: int
-) -> tuple[int, float] | None:
-    """Return the sample before the first upward crossing of a level, and its time; None if none."""
-    below = log_r[after:-1] <= level
-    above = log_r[after + 1 :] > level
-    place = np.flatnonzero(below & above)
-    if not len(place):
-        return None
-    i = after + int(place[0])
-    share = (level - log_r[i]) / (log_r[i + 1] - log_r[i])
-    return i, float(t[i] + share * (t[i + 1] - t[i]))
+class _Steps(NamedTuple):
+    """Steps of all pairs: of which pair, time and ln r when it begins and when it ends."""
+
+    owner: IntArray
+    begun: FloatArray
+    ended: FloatArray
+    before: FloatArray
+    after: FloatArray
+
+
+def _first_crossings(steps: _Steps, level: float, since: IntArray) -> IntArray:
+    """Return the step of each pair that first crosses a level upwards, of pairs that have one.
+
+    Args:
+        steps: Steps of all pairs.
+        level: Level of ln r.
+        since: First step of each pair that counts.
+    """
+    crossing = np.flatnonzero((steps.before <= level) & (steps.after > level))
+    crossing = crossing[crossing >= since[steps.owner[crossing]]]
+    _, first = np.unique(steps.owner[crossing], return_index=True)
+    return np.asarray(crossing[first])
+
+
+def _crossed_at(steps: _Steps, level: float, which: IntArray) -> FloatArray:
+    """Return when steps cross a level."""
+    before, begun = steps.before[which], steps.begun[which]
+    share = (level - before) / (steps.after[which] - before)
+    return np.asarray(begun + share * (steps.ended[which] - begun))
