@@ -87,8 +87,9 @@ def well_positions():
     return np.stack(found, axis=1)
 
 
-def well_data():
-    x = well_positions()[:, :, None]
+def well_data(n_dim=1):
+    """The tracks, or as many of them at a time as the axes of one."""
+    x = np.moveaxis(well_positions().reshape(-1, n_dim, 11), 1, 2)
     return Displacements.from_array(np.diff(x, axis=1), TAU, start=x[:, 0])
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from driftbayes import SDE, Displacements, Exponential
 from driftbayes.models._named import SDES
+from driftbayes.testing.reference import simulate_langevin
 
 UNIT = Exponential(1.0)
 
@@ -41,6 +42,18 @@ def ornstein():
 
 
 @cache
+def wells():
+    """A position drawn back at rate w and between two wells, with noise that grows outwards."""
+    return SDE(
+        lambda x, t, theta: theta.a * (x - x**3) - theta.w * x,
+        lambda x, t, theta: jnp.sqrt(2 * theta.kappa * (1 + theta.growth * x**2)),
+        {"a": UNIT, "w": UNIT, "kappa": UNIT, "growth": UNIT},
+        hidden_velocity=False,
+        name="own_wells",
+    )
+
+
+@cache
 def cubic():
     """Friction that grows with the square of the velocity."""
     return SDE(
@@ -59,3 +72,20 @@ def data_of(model, values, *, n_particles=4, n_steps=12, n_dim=2, tau=0.4, seed=
         )
     )
     return Displacements.from_array(np.diff(x, axis=1), tau, start=x[:, 0] + start)
+
+
+def langevin_data(gamma=1.3, k=0.7, *, n_particles=4, n_steps=12, n_dim=2, tau=0.4, start=100.0):
+    """Displacements of Langevin's equation by its exact solution, without compiling a program."""
+    rng = np.random.default_rng(0)
+    dx = simulate_langevin(rng, n_particles, n_steps, n_dim, tau, gamma, k)
+    return Displacements.from_array(dx, tau, start=np.full((n_particles, n_dim), start))
+
+
+def ornstein_data(w, kappa, *, n_particles=4, n_steps=12, n_dim=2, tau=0.4, start=1.5):
+    """The same of a position that is drawn back to the origin."""
+    decay = np.exp(-w * tau)
+    sd = np.sqrt(kappa / w * (1 - decay**2))
+    x = [np.full((n_particles, n_dim), start)]
+    for noise in np.random.default_rng(0).normal(size=(n_steps, n_particles, n_dim)):
+        x.append(decay * x[-1] + sd * noise)
+    return Displacements.from_array(np.diff(np.stack(x, axis=1), axis=1), tau, start=x[0])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from equations import brownian, data_of, langevin, ornstein
+from equations import brownian, data_of, langevin, ornstein, ornstein_data
 from numpy.testing import assert_allclose
 
 from driftbayes import Brownian, Langevin
@@ -72,7 +72,7 @@ def test_an_ensemble_without_a_velocity(noisy):
 
 def test_the_extended_filter_is_exact_for_a_confined_position():
     values = {"w": 0.8, "kappa": 0.5}
-    data = data_of(ornstein(), values, start=1.5)
+    data = ornstein_data(**values)
     x0, x1 = data.origin, data.origin + data.dx
     decay = np.exp(-0.8 * 0.4)
     variance = 0.5 / 0.8 * (1 - decay**2)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from double_well import double_well, grid_log_likelihood, well_data
-from equations import cubic, data_of, langevin, ornstein
+from double_well import grid_log_likelihood, well_data
+from equations import cubic, data_of, langevin, langevin_data, ornstein_data, wells
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
@@ -35,9 +35,17 @@ def estimate_langevin(data, substeps, sigma=0.0):
     return estimate_of(template, data, {**THETA, "sigma": sigma}, Filter(8), substeps)
 
 
+def estimate_wells(data, a=0.0, w=0.0, kappa=0.7, growth=0.0, substeps=3):
+    """Of a position without a velocity: one program for all."""
+    columns = np.broadcast_arrays(np.atleast_1d(a), w, kappa, growth)
+    values = dict(zip(("a", "w", "kappa", "growth"), columns, strict=True))
+    return ParticleDensity(data, Filter(8), substeps).log_densities(wells().template(), values)
+
+
+# All data have four runs of ten steps in a plane, or are filled up to it: programs are few.
 @pytest.fixture(scope="module")
 def exact():
-    return data_of(langevin(), THETA)
+    return langevin_data(**THETA, n_steps=10)
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +68,7 @@ def test_a_linear_model_has_the_exact_likelihood_from_few_particles(exact, noisy
 
 def test_runs_of_any_length_and_interval_are_taken():
     rng = np.random.default_rng(3)
-    # Filled up to the shape of the other data: one program serves both.
-    sizes = np.array([1, 11, 3, 2])
+    sizes = np.array([1, 9, 3, 2])
     n = int(sizes.sum())
     data = Displacements(
         dx=rng.normal(size=(n, 2)),
@@ -82,21 +89,19 @@ def test_an_error_of_the_model_is_added_to_every_fix(exact):
 
 
 def test_positions_without_a_velocity(exact, noisy):
-    # Not drawn back, a position diffuses; one program serves both.
+    # Not drawn back, a position diffuses.
     for data in (exact, noisy):
-        wanted = Brownian(0.7).log_likelihood(data)
-        found = estimate(ornstein(), data, {"w": 0.0, "kappa": 0.7}, Filter(8), 3)
-        assert_allclose(found, wanted, rtol=1e-10)
+        assert_allclose(estimate_wells(data), Brownian(0.7).log_likelihood(data), rtol=1e-10)
 
 
 def test_a_confined_position_has_the_density_of_ornstein_and_uhlenbeck():
     values = {"w": 0.8, "kappa": 0.5}
-    data = data_of(ornstein(), values, start=1.5)
+    data = ornstein_data(**values, n_steps=10)
     x0, x1 = data.origin, data.origin + data.dx
     decay = np.exp(-0.8 * 0.4)
     variance = 0.5 / 0.8 * (1 - decay**2)
     wanted = np.sum(-0.5 * (np.log(2 * np.pi * variance) + (x1 - decay * x0) ** 2 / variance))
-    assert_allclose(estimate(ornstein(), data, values, Filter(8), 3), wanted, rtol=1e-10)
+    assert_allclose(estimate_wells(data, **values), wanted, rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -173,9 +178,9 @@ def test_it_must_be_known_where_runs_begin(exact):
 def test_a_force_too_strong_for_the_substeps_is_never_the_best_explanation():
     # Far out in the prior particles are thrown about and brought back to the fixes by force. Of the
     # weights, which then cancel to rounding, some were above all others: ln Z was 1e43.
-    density = ParticleDensity(well_data(), Filter(8), 4)
     strength = np.repeat([1.0, 100.0, 200.0, 300.0, 500.0, 700.0, 900.0], 16)
-    log_l = density.log_densities(double_well().template(), {"a": strength}).reshape(-1, 16)
+    log_l = estimate_wells(well_data(n_dim=2), strength, kappa=0.18, growth=0.5, substeps=4)
+    log_l = log_l.reshape(-1, 16)
     assert_allclose(log_l[0], grid_log_likelihood(1.0), atol=3)
     best = log_l.max(axis=1)
     assert best[1] < best[0] - 1e3

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from equations import UNIT, data_of, langevin
+from equations import UNIT, langevin, langevin_data
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.integrate import quad
@@ -204,7 +204,7 @@ def test_students_intensity_is_inverse_gamma(degrees):
 def test_the_extended_kalman_filter_has_the_likelihood_of_the_limit():
     from driftbayes import Langevin
 
-    data = data_of(langevin(), THETA, n_dim=1, start=0.0)
+    data = langevin_data(**THETA, n_dim=1, start=0.0)
     values = {**THETA, **LIMITS["double_well"]}
     found = KalmanDensity(data, 2).log_densities(
         double_well().template(), {name: np.array([value]) for name, value in values.items()}
@@ -237,7 +237,7 @@ def test_slips_are_refused(make, message):
 def test_the_profile_by_name_is_for_two_dimensions():
     from driftbayes import evidence
 
-    data = data_of(langevin(), THETA, n_dim=1)
+    data = langevin_data(**THETA, n_dim=1)
     flight = random_flight()(**{n: UNIT for n in random_flight().parameters})
     with pytest.raises(DriftbayesError, match="alone is for two dimensions, not 1; make it with"):
         evidence(flight, data)

@@ -1,7 +1,7 @@
 """Choice of the number of filters."""
 
 import pytest
-from equations import data_of, langevin
+from equations import langevin_data
 
 from driftbayes.sde import Filter, ParticleDensity
 from driftbayes.sde.pilot import _repeats
@@ -19,6 +19,6 @@ from driftbayes.sde.pilot import _repeats
     ],
 )
 def test_filters_are_as_many_as_the_variance_asks_for(variance, substeps, wanted):
-    data = data_of(langevin(), {"gamma": 1.0, "k": 1.0})
+    data = langevin_data(1.0, 1.0)
     assert len(data.dx) == 48
     assert _repeats(ParticleDensity(data, Filter(8), substeps), variance) == wanted

@@ -4,7 +4,7 @@ import re
 
 import jax.numpy as jnp
 import pytest
-from equations import UNIT, data_of, langevin
+from equations import UNIT, langevin, langevin_data
 
 from driftbayes import (
     SDE,
@@ -82,7 +82,7 @@ def test_a_diffusion_of_a_wrong_shape_is_refused():
 
 def test_functions_for_two_dimensions_alone_are_taken():
     planar = sde(drift=lambda x, u, t, theta: -theta.gamma * jnp.stack([u[0], u[1]]))
-    data = data_of(langevin(), {"gamma": 1.0, "k": 1.0}, n_dim=1)
+    data = langevin_data(1.0, 1.0, n_dim=1)
     with pytest.raises(DriftbayesError, match="with data of 1 dimensions, drift of sde"):
         evidence(planar, data)
 
@@ -109,7 +109,7 @@ def test_functions_for_two_dimensions_alone_are_taken():
     ],
 )
 def test_functions_that_fail_at_the_data_are_refused_before_the_work(options, message):
-    data = data_of(langevin(), {"gamma": 1.0, "k": 1.0})
+    data = langevin_data(1.0, 1.0)
     with pytest.raises(DriftbayesError, match=message) as caught:
         evidence(sde(**options), data)
     assert __file__ in str(caught.value)
@@ -138,7 +138,7 @@ def test_a_prior_may_be_left_to_the_rules():
 
 @pytest.mark.parametrize("method", ["quadrature", "laplace", "bridge"])
 def test_methods_that_need_an_exact_likelihood_are_refused(method):
-    data = data_of(langevin(), {"gamma": 1.0, "k": 1.0})
+    data = langevin_data(1.0, 1.0)
     with pytest.raises(
         DriftbayesError, match=r"needs an exact likelihood.*estimated by a particle"
     ):
@@ -215,7 +215,7 @@ def test_what_no_sde_can_be_used_for_is_refused(tracks, use, message):
 
 
 def test_the_engines_of_other_models_refuse_an_sde():
-    data = data_of(langevin(), {"gamma": 1.0, "k": 1.0})
+    data = langevin_data(1.0, 1.0)
     model = langevin().template()
     with pytest.raises(DriftbayesError, match="is an SDE, whose likelihood is only estimated"):
         Batch.of(data, model=model).engine(0, model)

@@ -73,7 +73,7 @@ def bridge(target: AbstractTarget, guide: Guide | None, key: Key, **sizes: int) 
         key: Source of randomness.
         **sizes: Of the chains, as for `nuts_batch`.
     """
-    targets, guides = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (target, guide))
+    targets, guides = jax.tree.map(lambda leaf: np.asarray(leaf)[None], (target, guide))
     return bridge_batch(targets, guides, key, **sizes)[0]
 
 

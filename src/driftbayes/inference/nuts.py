@@ -100,7 +100,7 @@ def nuts(target: AbstractTarget, guide: Guide | None, key: Key, **sizes: int) ->
         key: Source of randomness.
         **sizes: Of the chains, as for `nuts_batch`.
     """
-    targets, guides = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (target, guide))
+    targets, guides = jax.tree.map(lambda leaf: np.asarray(leaf)[None], (target, guide))
     return nuts_batch(targets, guides, key, **sizes)[0]
 
 
@@ -148,6 +148,8 @@ def in_chunks(function: Callable[..., Any], *stacked: Any) -> Any:
     The chunks have one size, so that the function is compiled once; the last is filled up with
     copies. The result has NumPy leaves with a leading axis over data sets.
     """
+    # Rows of NumPy arrays are taken without compiling anything.
+    stacked = jax.tree.map(_in_numpy, stacked)
     n = len(jax.tree.leaves(stacked)[0])
     n_chunks = -(-n // _CHUNK)
     rows = np.minimum(np.arange(n_chunks * -(-n // n_chunks)), n - 1).reshape(n_chunks, -1)
@@ -164,6 +166,10 @@ def in_chunks(function: Callable[..., Any], *stacked: Any) -> Any:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             results += pool.map(run, rows[1:])
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:n], *results)
+
+
+def _in_numpy(leaf: Any) -> Any:
+    return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf)
 
 
 @eqx.filter_jit
