@@ -135,7 +135,7 @@ def test_laplace_is_near_the_integral_by_importance_sampling():
     start[0] = np.log(KAPPA)
     found, mode, root = laplace(problem, "kappa", start, prior)
     law = multivariate_t(mode, np.linalg.inv(root @ root.T), df=8)
-    theta = law.rvs(4000, random_state=np.random.default_rng(0))
+    theta = law.rvs(2000, random_state=np.random.default_rng(0))
     values = np.array([problem.log_joint("kappa", t, prior[0])[0] for t in theta]) + prior[1]
     weights = np.exp(values - law.logpdf(theta) - found)
     error = weights.std() / np.sqrt(len(weights))

@@ -2,7 +2,6 @@
 
 import json
 
-import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,6 +11,7 @@ from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
 from driftbayes.prediction.choices import _evaluate_choice, _loss
 from driftbayes.prediction.predict import ScaleMixture
+from driftbayes.testing import reference
 
 SCALES = db.Scales(u_rms=0.7, time=2.0)
 
@@ -50,9 +50,8 @@ def test_regions_of_another_spread_hold_another_share():
 
 @pytest.fixture(scope="module")
 def tracks():
-    model = db.Langevin(gamma=0.5, k=1.0)
-    how = {"n_particles": 60, "n_steps": 60, "n_dim": 2, "tau": 0.5}
-    x = np.asarray(model.simulate(jax.random.key(1), **how))
+    dx = reference.simulate_langevin(np.random.default_rng(1), 60, 60, 2, 0.5, 0.5, 1.0)
+    x = np.concatenate([np.zeros((60, 1, 2)), np.cumsum(dx, axis=1)], axis=1)
     return db.Trajectories.from_arrays(x, dt=0.5, length_unit="km", time_unit="d")
 
 

@@ -1,11 +1,14 @@
 """Search regions: shares of the forecast, areas, and places on the earth."""
 
-import jax
+import json
+
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.path import Path as Outline
 from numpy.testing import assert_allclose
 
+from driftbayes.cli.main import main
 from driftbayes.data.tangent import last_fixes
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
@@ -77,35 +80,27 @@ def test_other_dimensions_and_too_few_members_are_refused():
         search_regions(forecast(np.zeros((30, 1, 1, 2))), levels=(1.0,))
 
 
-def test_the_command_writes_geojson(tmp_path):
-    import json
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The same areas in two formats, by the command."""
+    folder = tmp_path_factory.mktemp("areas")
+    x = np.random.default_rng(1).normal(size=(5, 30, 2)).cumsum(axis=1)
+    Trajectories.from_arrays(x, dt=1.0).to_dataframe().to_csv(folder / "t.csv", index=False)
+    words = ["predict", str(folder / "t.csv"), "--tau", "1", "--horizon", "1,2"]
+    for name in ("areas.nc", "areas.geojson"):
+        assert main([*words, "--models", "brownian", "--regions", str(folder / name)]) == 0
+    return folder
 
-    from driftbayes.cli.main import main
 
-    x = np.asarray(jax.random.normal(jax.random.key(1), (5, 30, 2))).cumsum(axis=1)
-    Trajectories.from_arrays(x, dt=1.0).to_dataframe().to_csv(tmp_path / "t.csv", index=False)
-    out = tmp_path / "areas.geojson"
-    words = ["predict", str(tmp_path / "t.csv"), "--tau", "1", "--horizon", "1,2"]
-    assert main([*words, "--models", "brownian", "--regions", str(out)]) == 0
-    content = json.loads(out.read_text())
+def test_the_command_writes_geojson(written):
+    content = json.loads((written / "areas.geojson").read_text())
     assert len(content["features"]) == 5 * 2 * 2
     assert content["driftbayes"]["coordinates"] == "plane"
 
 
-def test_netcdf_holds_the_same(tmp_path):
-    import json
-
-    import xarray as xr
-
-    from driftbayes.cli.main import main
-
-    x = np.asarray(jax.random.normal(jax.random.key(1), (3, 30, 2))).cumsum(axis=1)
-    Trajectories.from_arrays(x, dt=1.0).to_dataframe().to_csv(tmp_path / "t.csv", index=False)
-    words = ["predict", str(tmp_path / "t.csv"), "--tau", "1", "--horizon", "1,2"]
-    for name in ("areas.nc", "areas.geojson"):
-        assert main([*words, "--models", "brownian", "--regions", str(tmp_path / name)]) == 0
-    features = json.loads((tmp_path / "areas.geojson").read_text())["features"]
-    with xr.open_dataset(tmp_path / "areas.nc", decode_times=False) as found:
+def test_netcdf_holds_the_same(written):
+    features = json.loads((written / "areas.geojson").read_text())["features"]
+    with xr.open_dataset(written / "areas.nc", decode_times=False) as found:
         for feature in features:
             about = feature["properties"]
             where = {"horizon": about["horizon"], "probability": about["probability"]}

@@ -43,6 +43,7 @@ from driftbayes.reproduce.discrepancies.published import (
     ring_sum,
 )
 from driftbayes.reproduce.discrepancies.schemes import papers_advect
+from driftbayes.testing import reference
 from driftbayes.turbulence.flow import Flow, velocity
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import Grid
@@ -413,10 +414,7 @@ def test_drawn_brownian_data_give_the_ratio():
 
 def test_the_evidence_is_that_with_prior_means_divided_by_the_ratio():
     r, tau = 5 / 6, 0.075
-    positions = Langevin(gamma=GAMMA, k=K).simulate(
-        jax.random.key(4), n_particles=50, n_steps=25, n_dim=2, tau=r * tau
-    )
-    dx = np.diff(np.asarray(positions), axis=1)
+    dx = reference.simulate_langevin(np.random.default_rng(4), 50, 25, 2, r * tau, GAMMA, K)
     wrong, right = (Displacements.from_array(dx, t) for t in (tau, r * tau))
     prior = scaling_priors(u_rms=U_RMS, timescale=TAU_ZETA)
     for model in (Brownian, Langevin):

@@ -53,7 +53,6 @@ def test_each_term_at_one_wavenumber(terms, expected):
 
 @pytest.mark.parametrize(("kx", "ky"), [(1, 0), (2, 3), (3, -2)])
 def test_a_rossby_wave_moves_west_at_its_exact_speed(kx, ky):
-    # 38 steps: after the first pair 18 are left, and of an odd number the last is compiled anew.
     grid, beta, t = Grid(16), 3.0, 1.9
     flow = Flow.make(grid, 0.05, dissipation=Dissipation(beta=beta))
 

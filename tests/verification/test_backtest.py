@@ -3,21 +3,21 @@
 import json
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
 
 import driftbayes as db
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
+from driftbayes.testing import reference
 
 SCALES = db.Scales(u_rms=0.7, time=2.0)
 
 
 def simulated(n_particles, n_steps, seed):
-    model = db.Langevin(gamma=0.5, k=1.0)
-    how = {"n_particles": n_particles, "n_steps": n_steps, "n_dim": 2, "tau": 0.5}
-    x = np.asarray(model.simulate(jax.random.key(seed), **how))
+    rng = np.random.default_rng(seed)
+    dx = reference.simulate_langevin(rng, n_particles, n_steps, 2, 0.5, 0.5, 1.0)
+    x = np.concatenate([np.zeros((n_particles, 1, 2)), np.cumsum(dx, axis=1)], axis=1)
     return db.Trajectories.from_arrays(x, dt=0.5, length_unit="km", time_unit="d")
 
 
@@ -50,14 +50,15 @@ def test_every_particle_is_forecast_from_every_origin(result):
 
 def test_the_future_is_not_used():
     """Another future leaves the forecasts from the only origin as they are."""
-    tracks = simulated(6, 40, 2)
-    x = tracks.positions.reshape(6, -1, 2).copy()
+    # As large as the data of the other tests, which share what is compiled.
+    tracks = simulated(20, 60, 2)
+    x = tracks.positions.reshape(20, -1, 2).copy()
     seen = {"origins": 1, "members": 10, "scales": SCALES, "n_draws": 100}
-    first = db.backtest(tracks, 0.5, "1", **seen)
-    origin = int((1 / 3) * 40)
+    first = db.backtest(tracks, 0.5, "0.5,2", **seen)
+    origin = int((1 / 3) * 60)
     x[:, origin + 1 :] += 5.0
     moved = db.Trajectories.from_arrays(x, dt=0.5, length_unit="km", time_unit="d")
-    second = db.backtest(moved, 0.5, "1", **seen)
+    second = db.backtest(moved, 0.5, "0.5,2", **seen)
     for name in first.ensembles:
         spreads = [r.ensembles[name].means["spread"][0] for r in (first, second)]
         assert spreads[0] == pytest.approx(spreads[1], rel=1e-12)
@@ -66,12 +67,12 @@ def test_the_future_is_not_used():
 
 
 def test_the_command_prints_the_same(tmp_path, capsys):
-    simulated(6, 40, 3).to_dataframe().to_csv(tmp_path / "tracks.csv", index=False)
+    simulated(20, 60, 3).to_dataframe().to_csv(tmp_path / "tracks.csv", index=False)
     words = ["backtest", str(tmp_path / "tracks.csv"), "--units", "km,d", "--tau", "0.5"]
-    words += ["--horizons", "1", "--origins", "2", "--members", "10"]
+    words += ["--horizons", "0.5,2", "--origins", "2", "--members", "10"]
     assert main([*words, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
-    assert content["n_forecasts"] == 12
+    assert content["n_forecasts"] == 40
     # One of its models, as a table.
     assert main([*words, "--models", "langevin"]) == 0
     assert "langevin" in capsys.readouterr().out
@@ -79,11 +80,11 @@ def test_the_command_prints_the_same(tmp_path, capsys):
 
 def test_errors_over_origins_have_one_unit_for_each():
     """Also where last fixes before an origin are at different times."""
-    tracks = simulated(6, 40, 6)
+    tracks = simulated(20, 60, 6)
     late = tracks.times + 0.01 * tracks.trajectory_index
     how = {"origins": 3, "members": 5, "scales": SCALES, "n_draws": 50, "errors": "starts"}
-    found = db.backtest(replace(tracks, times=late), 0.5, "1", models="brownian", **how)
-    assert (found.errors, found.n_units, found.n_drifters) == ("starts", 3, 6)
+    found = db.backtest(replace(tracks, times=late), 0.5, "0.5,2", models="brownian", **how)
+    assert (found.errors, found.n_units, found.n_drifters) == ("starts", 3, 20)
 
 
 def test_models_with_shared_motion_are_refused():

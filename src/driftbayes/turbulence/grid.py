@@ -62,7 +62,7 @@ class Grid(eqx.Module):
         """Shape of a transform on the half-plane."""
         return self.n, self.n // 2 + 1
 
-    @property
+    @cached_property
     def kx(self) -> FloatArray:
         """Wavenumbers along x on the half-plane, as a row."""
         return np.arange(self.n // 2 + 1, dtype=np.float64)[None, :]
@@ -72,12 +72,12 @@ class Grid(eqx.Module):
         """Wavenumbers along x on the whole plane, as a row."""
         return self.ky.T
 
-    @property
+    @cached_property
     def ky(self) -> FloatArray:
         """Wavenumbers along y, as a column."""
         return np.fft.fftfreq(self.n, 1 / self.n).astype(np.float64)[:, None]
 
-    @property
+    @cached_property
     def k2(self) -> FloatArray:
         """|k|² on the half-plane."""
         return self.kx**2 + self.ky**2
@@ -87,19 +87,19 @@ class Grid(eqx.Module):
         """|k| on the half-plane."""
         return np.sqrt(self.k2)
 
-    @property
+    @cached_property
     def inverse_k2(self) -> FloatArray:
         """1/|k|² on the half-plane, 0 at k = 0."""
         return 1 / np.where(self.k2 > 0, self.k2, np.inf)
 
-    @property
+    @cached_property
     def weights(self) -> FloatArray:
         """Number of modes of the whole plane per column of the half-plane: 1, 2, ..., 2, 1."""
         weights = np.full((1, self.n // 2 + 1), 2.0)
         weights[:, [0, -1]] = 1.0
         return weights
 
-    @property
+    @cached_property
     def resolved(self) -> FloatArray:
         """1 for resolved modes: not the mean, not the Nyquist row and column."""
         mask = (self.k2 > 0) & (np.abs(self.ky) < self.n // 2) & (self.kx < self.n // 2)

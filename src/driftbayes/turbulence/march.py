@@ -20,8 +20,9 @@ from driftbayes.turbulence.particles import (
 
 # Maximum number of pairs of steps whose kicks are drawn at once.
 _MAX_PAIRS = 64
-# Pairs in one pass of the loop: with two, buffers change places without being copied.
-_UNROLL = 2
+# Points along each side from which on a pass of the loop has two pairs: buffers then change places
+# without being copied. Small buffers are copied sooner than a second pair is compiled.
+_MIN_UNROLLED = 128
 # With this many particles or more it pays to sort them by cell.
 _MIN_SORTED = 2**14
 
@@ -64,6 +65,7 @@ def march(
     Returns:
         The state, the positions, and the records: unwrapped positions and velocities.
     """
+    unroll = 2 if flow.grid.n >= _MIN_UNROLLED else 1
     at_once = next(size for size in range(min(n_pairs, _MAX_PAIRS), 0, -1) if n_pairs % size == 0)
 
     def several(carry: _Carry) -> _Carry:
@@ -72,7 +74,7 @@ def march(
         def pair(carry: _Carry, kicks: Array) -> tuple[_Carry, None]:
             return _pair(flow, interpolation, ab3_step, carry, kicks), None
 
-        return jax.lax.scan(pair, carry, kicks, unroll=_UNROLL)[0]
+        return jax.lax.scan(pair, carry, kicks, unroll=unroll)[0]
 
     order, places = _by_place(flow, x)
 
