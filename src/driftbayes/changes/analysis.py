@@ -72,8 +72,7 @@ class Segments(Described):
             for track in self.tracks:
                 if track.id == which:
                     return track
-            msg = f"no track {which!r} among the segments"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"no track {which!r} among the segments")
         return self.tracks[which]
 
     @property
@@ -193,8 +192,7 @@ class Segments(Described):
                 writer.writeheader()
                 writer.writerows(rows)
         else:
-            msg = f"unknown suffix {suffix!r} for segments; use .nc or .csv"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"unknown suffix {suffix!r} for segments; use .nc or .csv")
 
     def plot(self, tracks: list[int | str] | None = None, **options: Any) -> Any:
         """Draw tracks by segment, and the probability of a change; see `plot_segments`."""
@@ -229,11 +227,10 @@ def find_segments(
     model = segment_model(hypothesis, data.n_dim, has_error=sd is not None)
     long_enough = np.flatnonzero(data.row_sizes >= _MIN_STEPS)
     if not len(long_enough):
-        msg = (
+        raise DriftbayesError(
             f"no track has {_MIN_STEPS} steps at this tau, the longest has {data.n_steps}; use a "
             "smaller tau or longer tracks"
         )
-        raise DriftbayesError(msg)
     starts = np.concatenate([[0], np.cumsum(data.row_sizes)])
     span = np.add.reduceat(data.interval, starts[:-1])[long_enough]
     prior_rate = np.log(2) * len(long_enough) / float(span.sum()) if rate is None else float(rate)

@@ -108,12 +108,11 @@ class SegmentModel:
         n_still = int(np.sum(~np.any(run.dx, axis=1)))
         if n_still and run.sd is None:
             steps = "a step" if n_still == 1 else f"{n_still} steps"
-            msg = (
+            raise DriftbayesError(
                 f"trajectory {name!r} has {steps} of exactly zero length, which have infinite "
                 "evidence if positions are exact; give their measurement error, at least that of "
                 "rounding (--noise SD)"
             )
-            raise DriftbayesError(msg)
 
 
 _VELOCITY = Parameter("U", "mean velocity of a segment", 1, -1)
@@ -160,11 +159,10 @@ class DriftingSegments(SegmentModel):
         SegmentModel.check(self, run, name)
         velocity = run.dx / run.interval[:, None]
         if np.any(np.all(np.diff(velocity, axis=0) == 0, axis=1)):
-            msg = (
+            raise DriftbayesError(
                 f"trajectory {name!r} has successive steps of exactly the same velocity, for which "
                 "brownian+mean has infinite evidence; use brownian, or positions with more digits"
             )
-            raise DriftbayesError(msg)
 
 
 class FilteredSegments(SegmentModel):
@@ -194,11 +192,10 @@ class FilteredSegments(SegmentModel):
         SegmentModel.check(self, run, name)
         if len(run.dx) > _MAX_FILTERED_STEPS:
             model = "known measurement error" if run.sd is not None else self.hypothesis.name
-            msg = (
+            raise DriftbayesError(
                 f"trajectory {name!r} has {len(run.dx):,} steps; segments with {model} take at "
                 f"most {_MAX_FILTERED_STEPS:,}: use a larger tau, or brownian with exact positions"
             )
-            raise DriftbayesError(msg)
 
     def table(self, run: Run) -> FloatArray:
         nodes, log_weights = self._nodes(run)
@@ -353,14 +350,12 @@ def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> Seg
         extra = ""
         if "+noise" in name:
             extra = "; for a known measurement error use brownian and --noise (noise= of read)"
-        msg = f"unsupported model {name!r} for segments; use one of {known}{extra}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"unsupported model {name!r} for segments; use one of {known}{extra}")
     if name != "brownian" and has_error:
-        msg = (
+        raise DriftbayesError(
             f"segments of {name} need exact positions, but these have a known error; use brownian, "
             "or a tau at which the error is small and positions without it"
         )
-        raise DriftbayesError(msg)
     if name == "brownian+mean":
         _require(priors, "flow", (Fixed,), "fixed, for example flow=fixed:0.2")
     scale = "k" if name == "langevin" else "kappa"
@@ -384,5 +379,4 @@ def _require(
 ) -> None:
     if not isinstance(priors[name], kinds):
         got = priors[name].describe(4)
-        msg = f"for segments the prior of {name} must be {expected}, got {got}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"for segments the prior of {name} must be {expected}, got {got}")

@@ -209,8 +209,7 @@ class AveragedFit(Described, ABC):
     def _drawn(self, fields: Fields, n_draws: int, seed: int) -> list[FloatArray]:
         """Draw fields at points from the posterior, each (draw, point)."""
         if n_draws < 1:
-            msg = f"n_draws must be 1 or more, got {n_draws}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"n_draws must be 1 or more, got {n_draws}")
         rng = np.random.default_rng(seed)
         counts = rng.multinomial(n_draws, [weight for weight, _, _ in self._used])
         out: list[list[FloatArray]] = [[] for _ in fields]

@@ -200,11 +200,10 @@ def fit_field(
         msg = "the Fokker–Planck density does not support periodic domains; use --density local"
         raise DriftbayesError(msg)
     if is_far_from_walls.sum() < MIN_STEPS and density == "local":
-        msg = (
+        raise DriftbayesError(
             f"only {is_far_from_walls.sum()} steps begin more than four standard deviations from "
             "the walls; use --density fokker-planck"
         )
-        raise DriftbayesError(msg)
     used = is_far_from_walls if is_far_from_walls.sum() >= MIN_STEPS else ~is_far_from_walls
     n_boxes = default_boxes(int(used.sum()), data.n_dim, summed=in_boxes)
     sums = StepSums.of(x[used], data.dx[used], data.tau, splines, n_boxes)

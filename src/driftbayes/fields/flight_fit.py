@@ -155,9 +155,8 @@ def _check_work(problem: FlightSteps, names: Sequence[str]) -> None:
     n_per_step = sum(n_evaluations(problem, name) for name in names)
     limit = int(_MAX_WORK[problem.n_dim] / n_per_step)
     if problem.n_steps > limit:
-        msg = (
+        raise DriftbayesError(
             f"random flight with {problem.n_steps:,} steps and the hypotheses {', '.join(names)} "
             f"would take more than 20 min on one core; use at most {limit:,} steps, "
             "fewer --hypotheses or --intervals, a longer tau, or part of the trajectories"
         )
-        raise DriftbayesError(msg)

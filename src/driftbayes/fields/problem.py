@@ -243,10 +243,9 @@ def _mode(
         value, gradient, curvature = trial
         if decrement < problem.tolerance and damping == 0:
             return theta, value, curvature
-    msg = (
+    raise DriftbayesError(
         "no posterior mode of a field was found; use fewer intervals (--intervals) or a smaller tau"
     )
-    raise DriftbayesError(msg)
 
 
 def laplace(

@@ -56,21 +56,19 @@ def successive_steps(data: Displacements) -> Steps:
         ([False, True, False, True], [0.0, 1.0, 0.0, 3.0])
     """
     if not np.allclose(data.interval, data.tau, rtol=1e-3, atol=0):
-        msg = (
+        raise DriftbayesError(
             "a learned density needs steps of equal duration, got "
             f"{readable(float(data.interval.min()), data.time_unit)} to "
             f"{readable(float(data.interval.max()), data.time_unit)}; give --tau as a time, and "
             "split trajectories at gaps"
         )
-        raise DriftbayesError(msg)
     first = np.zeros(len(data.dx), dtype=bool)
     first[np.cumsum(data.row_sizes) - data.row_sizes] = True
     if first.all():
-        msg = (
+        raise DriftbayesError(
             f"no two successive displacements at tau = {readable(data.tau, data.time_unit)}, as a "
             "density given the previous displacement needs; use a smaller tau"
         )
-        raise DriftbayesError(msg)
     previous = np.where(first[:, None], 0.0, np.roll(data.dx, 1, axis=0))
     return Steps(data.dx, previous, ~first, np.repeat(data.trajectory, data.row_sizes))
 

@@ -48,8 +48,7 @@ def parse_target(text: str, units: tuple[str, str]) -> tuple[Shape, float]:
         raise DriftbayesError(msg)
     value = in_units(distance, LENGTH, units, "arrival")
     if not (np.isfinite(value) and value > 0):
-        msg = f"the distance of arrival must be positive, got {distance!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the distance of arrival must be positive, got {distance!r}")
     return cast(Shape, shape), value
 
 

@@ -227,8 +227,7 @@ def predict(
     """
     times = checked_horizons(horizons)
     if np.any(times == 0):
-        msg = f"horizons must be positive, got {times.tolist()}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"horizons must be positive, got {times.tolist()}")
     weights = average_weights(draws_by_model, probabilities)
     mixtures = predictive_mixtures(draws_by_model, times, weights, n_dim=n_dim)
     return Prediction(
@@ -300,18 +299,16 @@ def average_weights(
         weights = np.asarray(probabilities, dtype=np.float64)
     if weights.shape == (len(names),) and np.isnan(weights).any():
         failed = [name for name, value in zip(names, weights, strict=True) if np.isnan(value)]
-        msg = (
+        raise DriftbayesError(
             f"the probability of {', '.join(failed)} is unknown, because its evidence could not be "
             "computed; leave it out to average the others"
         )
-        raise DriftbayesError(msg)
     fits = weights.shape == (len(names),) and np.isfinite(weights).all()
     if not (fits and (weights >= 0).all() and weights.sum() > 0):
-        msg = (
+        raise DriftbayesError(
             f"probabilities must be {len(names)} numbers, one per model, none negative and not all "
             f"zero, got {weights.tolist()}"
         )
-        raise DriftbayesError(msg)
     return weights / weights.sum()
 
 

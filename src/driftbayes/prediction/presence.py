@@ -301,11 +301,10 @@ def _on_earth(gaussians: Gaussians, fixes: LastFixes) -> tuple[FloatArray, Float
         [gaussians.sds / (east * per_metre), gaussians.sds / (north * per_metre)], axis=-1
     )
     if float((np.abs(lat) + _REACH * sds[..., 1]).max()) >= 90.0:
-        msg = (
+        raise DriftbayesError(
             "the particles may reach a pole, which a map in longitude and latitude cannot show; "
             "use a shorter horizon, or write members with -o"
         )
-        raise DriftbayesError(msg)
     change = float((np.tan(np.radians(np.abs(lat))) * np.radians(sds[..., 1])).max())
     if change > _MAX_CHANGE:
         warnings.warn(
@@ -325,8 +324,7 @@ def _edges(
     high = (means + _REACH * sds).max(axis=(0, 1, 2))
     side = float((high - low).max()) / _N_CELLS if cell is None else cell
     if not (np.isfinite(side) and side > 0):
-        msg = f"the side of a cell must be positive, got {side:g}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the side of a cell must be positive, got {side:g}")
     if turn is not None and high[0] - low[0] > turn:
         # Once around the earth, from the smallest longitude, in whole cells.
         side = turn / np.ceil(turn / side)
@@ -334,11 +332,10 @@ def _edges(
     first = low / side if turn is not None and high[0] - low[0] > turn - side else low // side
     counts = np.maximum(np.ceil(high / side - first - 1e-9).astype(np.int64), 1)
     if counts.prod() > _MAX_CELLS:
-        msg = (
+        raise DriftbayesError(
             f"cells of side {side:g} would be {counts.prod():,}, more than {_MAX_CELLS:,}; use "
             "larger ones, and check their unit"
         )
-        raise DriftbayesError(msg)
     x, y = ((start + np.arange(n + 1)) * side for start, n in zip(first, counts, strict=True))
     return x, y
 

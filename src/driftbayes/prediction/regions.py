@@ -143,8 +143,7 @@ def search_regions(
         raise DriftbayesError(msg)
     for level in levels:
         if not 0 < level < 1:
-            msg = f"a level must be between 0 and 1, got {level}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"a level must be between 0 and 1, got {level}")
     needed = int(np.ceil(1 / (1 - max(levels))))
     if n_members < needed:
         msg = f"a region of {max(levels):.0%} needs {needed} members, got {n_members}"

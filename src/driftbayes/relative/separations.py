@@ -130,8 +130,7 @@ class Separations:
 
     def sums(self, formulas: Any) -> Any:
         """Raise an error: the density of a separation has no sufficient sums."""
-        msg = "separations of pairs have no second moments; use `log_densities`"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("separations of pairs have no second moments; use `log_densities`")
 
     def log_densities(self, model: Any, values: Mapping[str, FloatArray]) -> FloatArray:
         """Compute ln p of all separations, each conditional on the previous one.
@@ -179,8 +178,7 @@ def separations(
             within the distance, or two are at the same position.
     """
     if not (np.isfinite(tau) and tau > 0):
-        msg = f"tau must be a positive number, got {tau}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"tau must be a positive number, got {tau}")
     if within is not None and not (np.isfinite(within) and within > 0):
         msg = f"the distance within which pairs begin must be positive, got {within}"
         raise DriftbayesError(msg)
@@ -263,11 +261,10 @@ def _at_common_times(trajectories: Trajectories, tau: float) -> tuple[FloatArray
     n_times = int(index.max()) + 1
     n = trajectories.n_trajectories
     if n * n_times > _MAX_POSITIONS:
-        msg = (
+        raise DriftbayesError(
             f"{n} particles at {n_times} times are too many to search for pairs; choose a "
             "longer tau, or a part of the data"
         )
-        raise DriftbayesError(msg)
     x, radius = trajectories.positions, None
     if trajectories.lonlat is not None:
         from driftbayes.data.tangent import ground_of
@@ -302,11 +299,10 @@ def find_pairs(
     """
     observed = np.isfinite(places[..., 0])
     if within is None and len(places) > _MAX_PARTICLES:
-        msg = (
+        raise DriftbayesError(
             f"{len(places)} particles are too many to compare all of them; give the distance "
             "within which pairs begin (--within, in Python within=)"
         )
-        raise DriftbayesError(msg)
     lengths = np.zeros(places.shape[2]) if period is None or radius is not None else period
     reach = np.inf
     if within is not None:
@@ -364,12 +360,11 @@ def _steps(
         if np.any(r == 0):
             names = " and ".join(str(trajectories.ids[k]) for k in (i, j))
             when = float(trajectories.times.min() + tau * (begin + times[np.argmin(r)]))
-            msg = (
+            raise DriftbayesError(
                 f"the particles {names} are at the same position at time {when:g}, and a "
                 "separation of zero has no density; leave one of them out, or give positions with "
                 "more digits"
             )
-            raise DriftbayesError(msg)
         first.append(r[:-1])
         last.append(r[1:])
         interval.append(tau * np.diff(times))

@@ -92,8 +92,7 @@ def pair_statistics(
             outside are excluded.
     """
     if not (np.isfinite(ratio) and ratio > 1):
-        msg = f"the ratio of the edges of a class must exceed 1, got {ratio}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the ratio of the edges of a class must exceed 1, got {ratio}")
     if edges is None:
         low, high = np.log(data.first.min()), np.log(max(data.first.max(), data.last.max()))
         n_classes = max(int(np.ceil((high - low) / np.log(ratio) - 1e-9)), 1)

@@ -67,11 +67,10 @@ def export_grid(found: GriddedDispersion, simulator: str) -> GridExport:
         DriftbayesError: The simulator takes no such grid.
     """
     if simulator not in GRID_SIMULATORS:
-        msg = (
+        raise DriftbayesError(
             f"{found.title} is exported as a grid, for {', '.join(GRID_SIMULATORS)}; "
             f"got {simulator!r}"
         )
-        raise DriftbayesError(msg)
     return GRID_SIMULATORS[simulator](found)
 
 
@@ -123,11 +122,10 @@ def _for_opendrift(found: GriddedDispersion) -> GridExport:
 
     found = found.on_lonlat()
     if not found.is_isotropic:
-        msg = (
+        raise DriftbayesError(
             "OpenDrift takes one diffusivity for both axes, and those of "
             f"{found.title} differ; use --for parcels, or a model without +anisotropic"
         )
-        raise DriftbayesError(msg)
     x, y = _nodes(found)
     points = np.meshgrid(x, y)
     # OpenDrift moves particles along straight lines on the earth: its curvature is no drift.

@@ -175,17 +175,15 @@ class GriddedDispersion:
         if self.is_lonlat:
             return self
         if self.ground is None:
-            msg = (
+            raise DriftbayesError(
                 f"{self.title} is on a plane without a place on the earth, and longitudes and "
                 "latitudes are needed; use --for parcels, which takes a plane"
             )
-            raise DriftbayesError(msg)
         if self.ground.frame != "local":
-            msg = (
+            raise DriftbayesError(
                 f"{self.title} is on a plane around a pole, where there is no grid of longitudes "
                 "and latitudes; use --for parcels, which takes a plane"
             )
-            raise DriftbayesError(msg)
         rim = _rim(self.edges)
         lonlat = np.array([self.ground.lonlat(point) for point in rim])
         lonlat[:, 0] = self.ground.lon + (lonlat[:, 0] - self.ground.lon + 180) % 360 - 180
@@ -226,11 +224,10 @@ def check_latitudes(edges: FloatArray, title: str) -> None:
     """
     most = float(np.abs(edges).max())
     if most > _MAX_LATITUDE:
-        msg = (
+        raise DriftbayesError(
             f"{title} reaches a latitude of {most:.1f}°, at a pole, where a grid of longitudes and "
             "latitudes is of no use; read the data on a plane (--frame transported)"
         )
-        raise DriftbayesError(msg)
 
 
 def _rim(edges: tuple[FloatArray, FloatArray]) -> FloatArray:

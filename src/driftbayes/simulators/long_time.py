@@ -125,23 +125,21 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
     disperses = all(part in DIFFUSIVITY for part in base.split("&"))
     name = ("k" if "&" in base else DIFFUSIVITY[base]) if disperses else None
     if name is None or name not in parameters:
-        msg = (
+        raise DriftbayesError(
             f"{model} has no one long-time diffusivity to give to a simulator; "
             f"use a model that disperses ({', '.join(DIFFUSIVITY)}), or --for json"
         )
-        raise DriftbayesError(msg)
     unit = parameters[name].unit
     if not (is_mixture or {"scatter", "anisotropic"} & set(options)):
         return Dispersion((parameters[name],))
     if "scatter" in options:
         s = parameters["scatter"]
         if s.value + _SIGMAS * s.sd >= 1:
-            msg = (
+            raise DriftbayesError(
                 f"the mean diffusivity of {model} is not known: particles differ by "
                 f"s = {with_error(s.value, s.sd)}, and for s of 1 or more it is infinite; use a "
                 "model without +scatter, or --for json"
             )
-            raise DriftbayesError(msg)
         return Dispersion(
             (_propagated(lambda v: v[name] / (1 - v["scatter"] ** 2), parameters, unit),)
         )

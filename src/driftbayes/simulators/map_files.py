@@ -59,8 +59,7 @@ def gridded(
         diffusivity = "kappa" if "kappa" in dataset or "k" not in dataset else "k"
         chosen, names = "", [diffusivity, diffusivity, "flow_x", "flow_y"]
         if model is not None:
-            msg = "a field has one model; leave out --model"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("a field has one model; leave out --model")
     else:
         chosen, names = _of_map(dataset, model)
     edges = [_edges(dataset, axis, noun) * (1.0 if is_lonlat else length) for axis in "xy"]
@@ -138,11 +137,10 @@ def drawn_fields(dataset: "xr.Dataset") -> list["xr.Dataset"]:
         return []
     for name in names:
         if dataset[f"{name}_draw"].dims != ("draw", "y", "x"):
-            msg = (
+            raise DriftbayesError(
                 f"{name}_draw has other dimensions than draw, y, x; the file is damaged, make it "
                 "again"
             )
-            raise DriftbayesError(msg)
     return [
         dataset.assign({n: dataset[f"{n}_draw"].isel(draw=i, drop=True) for n in names})
         for i in range(dataset.sizes.get("draw", 0))
@@ -173,19 +171,17 @@ def _of_map(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[str]]:
     models = _json(dataset, "evidences").get("models", {})
     if model is not None and model not in models:
         near = did_you_mean(model, models)
-        msg = f"the map has no model {model!r}; it has {', '.join(models)}{near}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the map has no model {model!r}; it has {', '.join(models)}{near}")
     known = {
         name: float(one.get("log_evidence", -np.inf))
         for name, one in models.items()
         if all(part in DIFFUSIVITY for part in parts_of(name).base.split("&"))
     }
     if not known or (model is not None and model not in known):
-        msg = (
+        raise DriftbayesError(
             f"{model or 'the map'} has no long-time diffusivity to give to a simulator; map a "
             f"model that disperses ({', '.join(DIFFUSIVITY)})"
         )
-        raise DriftbayesError(msg)
     chosen = model or max(known, key=lambda name: known[name])
     plain, base = chosen.replace("+", "_"), parts_of(chosen).base
     name = "k" if "&" in base else DIFFUSIVITY[base]
@@ -227,8 +223,7 @@ def _map_notes(
 def _edges(dataset: "xr.Dataset", axis: str, noun: str) -> FloatArray:
     """Edges of equal cells from their centres."""
     if axis not in dataset:
-        msg = f"{noun} has no axis {axis!r}, and two dimensions are needed"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{noun} has no axis {axis!r}, and two dimensions are needed")
     centres = np.asarray(dataset[axis].values, dtype=np.float64)
     steps = np.diff(centres)
     if f"{axis}_bounds" in dataset and len(centres) == 1:
@@ -247,11 +242,10 @@ def _values(dataset: "xr.Dataset", name: str, noun: str) -> FloatArray:
     if "tau" in variable.dims:
         variable = variable.isel(tau=0)
     if variable.dims != ("y", "x") or variable.dtype.kind not in "fiu":
-        msg = (
+        raise DriftbayesError(
             f"{noun} has {name!r} of dimensions {', '.join(map(str, variable.dims))}, expected "
             "y, x; the file is damaged, make it again"
         )
-        raise DriftbayesError(msg)
     return np.asarray(variable.values, dtype=np.float64)
 
 

@@ -93,8 +93,7 @@ def recommend(
     names = [str(name) for name in scan["model"].values]
     if model is not None and model not in names:
         near = did_you_mean(model, names)
-        msg = f"the scan has no model {model!r}; it has {', '.join(names)}{near}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the scan has no model {model!r}; it has {', '.join(names)}{near}")
     candidates = names if model is None else [model]
     taus = np.asarray(scan["tau"].values, dtype=np.float64)
     ranges = {
@@ -105,8 +104,7 @@ def recommend(
         unit = str(scan.attrs.get("time_unit", "")) or time_unit or ""
         tau = in_units(tau, TIME, ("", unit), "tau")
         if not (np.isfinite(tau) and tau > 0):
-            msg = f"tau must be a positive number, got {tau}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"tau must be a positive number, got {tau}")
         place = int(np.argmin(np.abs(np.log(taus / tau))))
         chosen = max(candidates, key=lambda name: _probability(scan, name, place))
     else:
@@ -114,12 +112,11 @@ def recommend(
             name: _best_known(scan, name, inside) for name, inside in ranges.items() if inside.any()
         }
         if not places:
-            msg = (
+            raise DriftbayesError(
                 f"no parameters of {' or '.join(candidates)} are consistent over a range of "
                 "sampling times, so that no one number holds; give the time scale of your "
                 "simulation with --tau, or compare more models"
             )
-            raise DriftbayesError(msg)
         chosen = max(places, key=lambda name: _probability(scan, name, places[name]))
         place = places[chosen]
     return _made(scan, chosen, place, ranges[chosen], length_unit, time_unit)
@@ -145,11 +142,10 @@ def _made(
         if means is None:
             continue
         if not np.isfinite([means[place], sd[place], _probability(scan, model, place)]).all():
-            msg = (
+            raise DriftbayesError(
                 f"{name} of {model} has no finite estimate at tau = {readable(taus[place], 's')}: "
                 "nothing can be exported; choose another --tau or --model"
             )
-            raise DriftbayesError(msg)
         factor = metres**parameter.length_power * seconds**parameter.time_power
         kept = means[where] * factor
         parameters[name] = Estimate(
@@ -191,16 +187,14 @@ def unit_factor(
     convert = length_factor if what == "length" else time_factor
     stored = str(attributes.get(f"{what}_unit", ""))
     if not (stored or given):
-        msg = (
+        raise DriftbayesError(
             f"{noun} does not say its unit of {what}, and a simulator needs one; pass --{what}-unit"
         )
-        raise DriftbayesError(msg)
     if stored and given and convert(given)[0] != convert(stored)[0]:
-        msg = (
+        raise DriftbayesError(
             f"--{what}-unit {given} contradicts {noun}, whose unit of {what} is {stored}; leave "
             "the option out"
         )
-        raise DriftbayesError(msg)
     return convert(stored or str(given))[0]
 
 

@@ -145,14 +145,12 @@ def _grid(found: GriddedDispersion, cell: float | None) -> _Ground:
     else:
         sides = np.full(2, cell)
     if not (np.isfinite(sides) & (sides > 0)).all():
-        msg = f"the side of a cell must be positive, got {cell:g}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the side of a cell must be positive, got {cell:g}")
     counts = np.maximum(np.ceil(spans / sides - 1e-9), 2)
     if counts.prod() > _MAX_CELLS:
-        msg = (
+        raise DriftbayesError(
             f"cells of side {sides[0]:g} would be {counts.prod():,.0f}, more than {_MAX_CELLS:,}; "
             "use larger ones, and check their unit"
         )
-        raise DriftbayesError(msg)
     x, y = (np.linspace(e[0], e[-1], int(n) + 1) for e, n in zip(found.edges, counts, strict=True))
     return _Ground((x, y), (False, False), found)

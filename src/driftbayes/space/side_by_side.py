@@ -226,11 +226,10 @@ class _Solver:
             if np.any(closed & ((stop - start) > _MIN_SHRINK * width)[~done]):
                 n_intervals = min(2 * n_intervals, _MAX_INTERVALS)
         else:
-            msg = (
+            raise DriftbayesError(
                 f"the evidence of {self.hypothesis.name} did not converge in "
                 f"{len(pending)} cells; use a smaller --depth"
             )
-            raise DriftbayesError(msg)
         order = np.argsort(np.concatenate([which for which, _ in results]))
         log_evidence, mean, sd = (
             np.concatenate(part, axis=-1)[..., order]

@@ -326,11 +326,10 @@ def map_tree(
         raise DriftbayesError(not_a_plane(trajectories.n_dim))
     data = displacements(trajectories, tau, n_tau=n_tau, windows="all")
     if data.position_sd is not None:
-        msg = (
+        raise DriftbayesError(
             "a map by evidence needs exact positions, and these have known errors; leave the "
             "errors out, or give --cell for a fixed grid"
         )
-        raise DriftbayesError(msg)
     longest = int(data.row_sizes.max())
     windows = {h.name: leaf_window(h, longest, is_regular=data.is_regular) for h in hypotheses}
     apart = any("anisotropic" in h.name for h in hypotheses)
@@ -423,11 +422,10 @@ def _depth(data: Displacements, box: Box, requested: int | None, *, slow: bool) 
     by_step = int(np.floor(np.log2(side / step)))
     if by_step < 1:
         size, unit = readable(side, data.length_unit, 3), data.length_unit
-        msg = (
+        raise DriftbayesError(
             f"steps of {readable(step, unit, 3)} are as long as the region of {size} is wide, so "
             "cells cannot be distinguished; use a smaller tau, or give --depth"
         )
-        raise DriftbayesError(msg)
     by_number = int(np.ceil(np.log2(len(data.dx) / _STEPS_PER_CELL) / 2))
     max_depth = _MAX_SLOW_DEPTH if slow else _MAX_DEFAULT_DEPTH
     return int(np.clip(min(by_step, by_number), 1, max_depth))

@@ -78,11 +78,10 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
     ensemble = _to_coordinates_of(ensemble, observed, name)
     if not ensemble.observed.all():
         n_missing = int((~ensemble.observed).sum())
-        msg = (
+        raise DriftbayesError(
             f"{name}: {n_missing:,} positions of members are missing; a forecast is scored only "
             "with all its members, so leave out those times"
         )
-        raise DriftbayesError(msg)
     forecast, drifter, notes = _assign(ensemble, observed, name)
     slack = _time_tolerance(observed, ensemble)
     of_row = forecast[ensemble.trajectory_index]
@@ -97,11 +96,10 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
     observed_rows = rows_at(observed, drifter[key], time, slack)
     matched = np.flatnonzero(observed_rows >= 0)
     if not len(matched):
-        msg = (
+        raise DriftbayesError(
             f"{name}: no position was observed at the times of the ensemble; write members at "
             "the times of the fixes, or check the time units of both files"
         )
-        raise DriftbayesError(msg)
     if len(matched) < len(observed_rows):
         n = len(observed_rows) - len(matched)
         notes = (
@@ -140,11 +138,10 @@ def _to_coordinates_of(ensemble: Trajectories, observed: Trajectories, name: str
         raise DriftbayesError(msg)
     if (ensemble.lonlat is None) != (observed.lonlat is None):
         with_degrees = "observations" if ensemble.lonlat is None else "members"
-        msg = (
+        raise DriftbayesError(
             f"{name}: {with_degrees} alone are in longitude and latitude; give both files in the "
             "same coordinates"
         )
-        raise DriftbayesError(msg)
     factors = {}
     pairs = (
         ("length", length_factor, ensemble.length_unit, observed.length_unit),
@@ -180,15 +177,13 @@ def _number_of_members(counts: IntArray, name: str) -> int:
     if (counts != n).any():
         n_other = int((counts != n).sum())
         other = int(counts[np.flatnonzero(counts != n)[0]])
-        msg = (
+        raise DriftbayesError(
             f"{name}: {n_other:,} of {len(counts):,} forecasts and times have another number of "
             f"members, for example {other} in place of {n}; members that end early or are missing "
             "bias the scores, so leave out those times"
         )
-        raise DriftbayesError(msg)
     if n < 3:
-        msg = f"{name}: forecasts have {n} members; scores need 3 or more"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name}: forecasts have {n} members; scores need 3 or more")
     return n
 
 
@@ -208,8 +203,7 @@ def _assign(
     drifter = np.array(drifters)
     if (drifter < 0).all():
         examples = ", ".join(shown(key) for key in names[:3])
-        msg = f"{name}: none of its drifters was observed; it has {examples}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name}: none of its drifters was observed; it has {examples}")
     notes: tuple[str, ...] = ()
     if (drifter < 0).any():
         n = int((drifter < 0).sum())
@@ -244,12 +238,11 @@ def _by_place(
         owner[starting[clear]] = observed_now[nearest[clear, 0]]
     if (owner < 0).any():
         n = int((owner < 0).sum())
-        msg = (
+        raise DriftbayesError(
             f"{name}: {n:,} of {len(owner):,} members begin where no drifter was seen at that "
             "time, or between two; name trajectories drifter/member, or give a table with columns "
             "id, member, time and positions"
         )
-        raise DriftbayesError(msg)
     pairs = np.column_stack([owner, np.unique(times, return_inverse=True)[1]])
     forecasts, forecast = np.unique(pairs, axis=0, return_inverse=True)
     return forecast.ravel(), forecasts[:, 0], ()
@@ -314,8 +307,7 @@ def _check_start(cases: Cases, unit: str) -> None:
     spread = np.linalg.norm(cases.members.std(axis=1), axis=1)
     usual = float(max(ways.max(), np.median(spread[first])))
     if offset > _MAX_OFFSET * usual:
-        msg = (
+        raise DriftbayesError(
             f"{cases.name}: forecasts begin {readable(offset, unit, 3)} from the drifters, which "
             f"move {readable(usual, unit, 3)} in all; check the units and coordinates of both files"
         )
-        raise DriftbayesError(msg)

@@ -177,8 +177,7 @@ def score_cases(
         raise DriftbayesError("there is no ensemble to score")
     names = [cases.name for cases in ensembles]
     if len(set(names)) < len(names):
-        msg = f"ensembles need different names, got {', '.join(names)}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"ensembles need different names, got {', '.join(names)}")
     shared, notes = _shared(ensembles)
     any_cases = shared[0]
     leads, at = _distinct(any_cases.lead)
