@@ -120,16 +120,9 @@ class TransitionSteps(DifferencedProblem):
         self._neighbours, self._faces = _neighbours(grid)
 
     def start(self) -> FloatArray:
-        """Estimate the constants of the homogeneous model by moments."""
         return self.local.start()
 
     def rough_hessian(self, name: str, theta: FloatArray) -> FloatArray:
-        """Return the negative Hessian of the local Gaussian density.
-
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
         return self.local.likelihood(name, theta)[2]
 
     @cached_property
@@ -227,12 +220,6 @@ class TransitionSteps(DifferencedProblem):
         return float(total - len(self.steps[0]) * np.log(self.grid.volumes.flat[0]))
 
     def value(self, name: str, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return ln L and its gradient.
-
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
         p, (stay, incoming, outgoing, weights), q = self.transitions(name, theta)
         np.maximum(p, _TINY, out=p)
         slope = np.zeros_like(p)
@@ -266,12 +253,6 @@ class TransitionSteps(DifferencedProblem):
         return out
 
     def differences(self, name: str, theta: FloatArray) -> FloatArray:
-        """Return the negative Hessian by finite differences of the gradient.
-
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
         base = self.value(name, theta)[1]
         rows = []
         for i, size in self.difference_steps(name):
