@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -215,8 +214,7 @@ def predict_lost(
     data, steps, runs, counts = lost.data, lost.steps, lost.runs, lost.counts
     n_values = min(n_paths, _MAX_VALUES)
     members = draw_members(draws_by_model, probabilities, n_values, seed)
-    with jax.enable_x64(True):  # noqa: FBT003
-        motions = [shared_motion(member, data.tau, data.period) for member in members]
+    motions = [shared_motion(member, data.tau, data.period) for member in members]
     n_per_value = [len(part) for part in np.array_split(np.arange(n_paths), n_values)]
     own_steps = [[step.only(run) for step in steps if run in step.runs] for run in runs]
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from driftbayes._version import __version__
+from driftbayes.comparison.regions import cell_axes
 from driftbayes.data.sphere import metres_per_degree
 from driftbayes.data.tangent import LastFixes
 from driftbayes.data.units import readable_unit
@@ -113,47 +114,25 @@ class PresenceMap(Described):
         """Return probability, level and probability outside, following the CF conventions."""
         import xarray as xr
 
-        names, dims = ("x", "y"), ("horizon", "y", "x")
-        coordinates: dict[str, Any] = {
-            "horizon": (
-                "horizon",
-                self.horizons,
-                {"long_name": "time since the last position", "time_unit": self.time_unit},
+        since = {"long_name": "time since the last position", "time_unit": self.time_unit}
+        axes = cell_axes(self.edges, self.length_unit, is_lonlat=self.in_degrees)
+        coordinates = {"horizon": ("horizon", self.horizons, since)}
+        coordinates |= {name: axes[name] for name in ("x", "x_bounds", "y", "y_bounds")}
+        region = (
+            "probability of all cells with a higher density; below 0.95 in the smallest region of "
+            "95 %"
+        )
+        dims, outside = ("horizon", "y", "x"), "probability of being outside the grid"
+        variables: dict[str, Any] = {
+            name: (dims[: values.ndim], values, {"long_name": words, "units": "1"})
+            for name, values, words in (
+                ("probability", self.probability, "probability that a particle is in the cell"),
+                ("region", self.level, region),
+                ("outside", self.outside, outside),
             )
         }
-        standard = ("longitude", "latitude")
-        units = ("degrees_east", "degrees_north")
-        for i, (name, edges) in enumerate(zip(names, self.edges, strict=True)):
-            attributes = {"axis": name.upper(), "bounds": f"{name}_bounds"}
-            if self.in_degrees:
-                attributes |= {"standard_name": standard[i], "units": units[i]}
-            elif self.length_unit:
-                attributes["units"] = self.length_unit
-            coordinates[name] = name, 0.5 * (edges[1:] + edges[:-1]), attributes
-            bounds = np.stack([edges[:-1], edges[1:]], axis=-1)
-            coordinates[f"{name}_bounds"] = (name, "bound"), bounds
-        variables = {
-            "probability": (
-                dims,
-                self.probability,
-                {"long_name": "probability that a particle is in the cell", "units": "1"},
-            ),
-            "region": (
-                dims,
-                self.level,
-                {
-                    "long_name": "probability of all cells with a higher density; below 0.95 in "
-                    "the smallest region of 95 %",
-                    "units": "1",
-                },
-            ),
-            "outside": (
-                "horizon",
-                self.outside,
-                {"long_name": "probability of being outside the grid", "units": "1"},
-            ),
-            "last_position": (("particle", "dim"), self.last, {"long_name": "last position"}),
-        }
+        last = ("particle", "dim"), self.last, {"long_name": "last position"}
+        variables["last_position"] = last
         return xr.Dataset(variables, coordinates).assign_attrs(
             Conventions="CF-1.11",
             driftbayes_version=__version__,

@@ -20,6 +20,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.relative.separations import Separations
+from driftbayes.representation import plain
 from driftbayes.typing import FloatArray
 
 NAMES = ("structure", "longitudinal", "diffusivity", "fsle")
@@ -58,19 +59,14 @@ class PairStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers, None where undefined."""
-
-        def to_plain(values: FloatArray) -> list[float | None]:
-            return [float(value) if np.isfinite(value) else None for value in values]
-
-        return {
-            "edges": self.edges.tolist(),
-            "n_steps": self.n_steps.astype(int).tolist(),
-            **{name: to_plain(self.values[name]) for name in NAMES},
-            **{f"{name}_err": to_plain(self.errors[name]) for name in NAMES},
-            "times": self.times.tolist(),
-            "dispersion": to_plain(self.dispersion),
-            "dispersion_err": to_plain(self.dispersion_err),
+        arrays = {
+            "edges": self.edges,
+            "n_steps": self.n_steps.astype(int),
+            **{name: self.values[name] for name in NAMES},
+            **{f"{name}_err": self.errors[name] for name in NAMES},
+            **{name: getattr(self, name) for name in ("times", "dispersion", "dispersion_err")},
         }
+        return {name: plain(values) for name, values in arrays.items()}
 
 
 def pair_statistics(

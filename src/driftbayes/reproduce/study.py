@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -262,19 +262,6 @@ def working_folder(directory: Path, study: str) -> Iterator[None]:
     _write_file({**made, "complete": False}, directory / _MARKER)
     yield
     _write_file({**made, "complete": True}, directory / _MARKER)
-
-
-def plain(value: Any) -> Any:
-    """Return records and arrays as numbers, text, lists and dicts for JSON; NaN becomes None."""
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {name: plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _write_file(content: Any, path: Path) -> Path:

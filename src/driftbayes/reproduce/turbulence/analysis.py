@@ -22,7 +22,8 @@ from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import ReducedDisplacements
 from driftbayes.models import Langevin
-from driftbayes.reproduce.study import along_tau, plain
+from driftbayes.representation import plain
+from driftbayes.reproduce.study import along_tau
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Scaling
 from driftbayes.reproduce.turbulence.results import Results
 from driftbayes.reproduce.turbulence.summary import (
