@@ -142,8 +142,7 @@ class Segments(Described):
     def _rows(self, track: TrackSegments) -> list[dict[str, Any]]:
         """One row for each segment of a track."""
         rows = []
-        edges = track.edges
-        for k, (i, j) in enumerate(pairwise(edges)):
+        for k, (i, j) in enumerate(pairwise(track.edges)):
             low, high = track.intervals[k - 1] if k else (track.times[0], track.times[0])
             row = {
                 "track": track.id,
@@ -221,9 +220,7 @@ def find_segments(
     Raises:
         DriftbayesError: No track has two steps, or the model has no exact evidence.
     """
-    sd = data.position_sd
-    if sd is not None and not sd.any():
-        sd = None
+    sd = data.position_sd if data.position_sd is not None and data.position_sd.any() else None
     model = segment_model(hypothesis, data.n_dim, has_error=sd is not None)
     long_enough = np.flatnonzero(data.row_sizes >= _MIN_STEPS)
     if not len(long_enough):
@@ -269,9 +266,7 @@ def find_segments(
         if progress is not None:
             progress("tracks", len(segmented), len(long_enough))
     origin = tracks.provenance.get("time_origin")
-    units = tuple(
-        parameter.unit(data.length_unit, data.time_unit) for parameter in model.parameters
-    )
+    units = tuple(p.unit(data.length_unit, data.time_unit) for p in model.parameters)
     return Segments(
         tracks=tuple(segmented),
         hypothesis=hypothesis,

@@ -70,7 +70,7 @@ class AveragedFit(Described, ABC):
             members: Fits by amplitude and length.
             **own: Attributes of the kind of fit, or others than those of the data.
         """
-        common = {
+        common: dict[str, Any] = {
             "log_evidences": summed_evidences(members),
             "members": tuple(members),
             "splines": problem.splines,

@@ -72,11 +72,8 @@ def wrapped_origin(data: Displacements) -> FloatArray:
     Args:
         data: Displacements.
     """
-    x = data.origin
-    if data.period is None:
-        return x
-    out = x.copy()
-    for axis, period in enumerate(data.period):
+    out = data.origin.copy()
+    for axis, period in enumerate(data.period or ()):
         if period is not None:
             out[:, axis] %= period
     return out

@@ -4,7 +4,7 @@ __all__ = ["Separations", "find_pairs", "separations"]
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -99,11 +99,9 @@ class Separations:
         steps = np.isin(self.pair, chosen)
         number = np.full(self.n_pairs, -1)
         number[chosen] = np.arange(len(chosen))
-        return Separations(
-            *(self.first[steps], self.last[steps], self.interval[steps], self.moved[steps]),
-            *(number[self.pair[steps]], self.members[chosen], self.tau, self.n_dim),
-            *(self.length_unit, self.time_unit, self.reference),
-        )
+        kept = {n: getattr(self, n)[steps] for n in ("first", "last", "interval", "moved")}
+        pair = number[self.pair[steps]]
+        return replace(self, **kept, pair=pair, members=self.members[chosen])
 
     @property
     def noisy(self) -> bool:
@@ -341,7 +339,7 @@ def _steps(
     begins: IntArray,
     tau: float,
 ) -> Separations:
-    first, last, interval, moved, pair = [], [], [], [], []
+    parts = []
     for number, ((i, j), begin) in enumerate(zip(members, begins, strict=True)):
         x, y = places[i, begin:], places[j, begin:]
         times = np.flatnonzero(np.isfinite(x[:, 0]) & np.isfinite(y[:, 0]))
@@ -365,17 +363,14 @@ def _steps(
                 "separation of zero has no density; leave one of them out, or give positions with "
                 "more digits"
             )
-        first.append(r[:-1])
-        last.append(r[1:])
-        interval.append(tau * np.diff(times))
-        moved.append(np.sum(np.diff(apart, axis=0) ** 2, axis=1))
-        pair.append(np.full(len(r) - 1, number))
+        moved = np.sum(np.diff(apart, axis=0) ** 2, axis=1)
+        owner = np.full(len(r) - 1, number)
+        parts.append((r[:-1], r[1:], tau * np.diff(times), moved, owner))
+    names = ("first", "last", "interval", "moved", "pair")
+    joined = (np.concatenate(part) for part in zip(*parts, strict=True))
+    arrays: dict[str, Any] = dict(zip(names, joined, strict=True))
     return Separations(
-        first=np.concatenate(first),
-        last=np.concatenate(last),
-        interval=np.concatenate(interval),
-        moved=np.concatenate(moved),
-        pair=np.concatenate(pair),
+        **arrays,
         members=members,
         tau=float(tau),
         n_dim=trajectories.n_dim,

@@ -81,6 +81,13 @@ def log_bayes_factors(scan: Scan) -> FloatArray:
     return np.array([comparison.log_bayes_factors[PAIR] for comparison in scan.comparisons])
 
 
+def jackknife_variance(left_out: FloatArray, axis: int = -1) -> FloatArray:
+    """Return the variance of an estimate, from its values without each group along an axis."""
+    n = left_out.shape[axis]
+    squares = (left_out - left_out.mean(axis=axis, keepdims=True)) ** 2
+    return np.asarray((n - 1) / n * squares.sum(axis=axis))
+
+
 class StudyResult(ABC):
     """Result of a study: numbers, text, claims, figures and files."""
 
@@ -176,12 +183,11 @@ class Runner:
         """
         folder, key = kept.split("/")
         directory = None if self.directory is None else self.directory / folder
+        found: dict[str, list[Any]] = {}
         if directory is not None:
             _make_folder(directory)
-        found: dict[str, list[Any]] = {}
-        for job in jobs:
-            if directory is not None and (rows := _read_kept(directory, job, key)) is not None:
-                found[job.name] = rows
+            stored = {job.name: _read_kept(directory, job, key) for job in jobs}
+            found = {name: rows for name, rows in stored.items() if rows is not None}
         todo = [job for job in jobs if job.name not in found]
         for job, rows in self._computed(todo, function):
             if directory is not None:

@@ -4,6 +4,7 @@ __all__ = ["GRID_SIMULATORS", "GridExport", "export_grid"]
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,27 +132,20 @@ def _for_opendrift(found: GriddedDispersion) -> GridExport:
     # OpenDrift moves particles along straight lines on the earth: its curvature is no drift.
     drift = found.drift_at(*points, on_sphere=False)
     east, north = found.flow_at(*points) + drift
+    k, known = found.diffusivity_at(*points)[0], _known(found, *points)
+    flow = "gradient of the diffusivity"
+    if found.flow is not None:
+        flow = f"mean flow and {flow}"
+    about_k = _about("m2 s-1", "horizontal diffusivity", "horizontal_diffusivity")
+    about_u = _about("m s-1", f"{flow}, to the east", "x_sea_water_velocity")
+    about_v = _about("m s-1", f"{flow}, to the north", "y_sea_water_velocity")
     dims = ("lat", "lon")
-    flow = (
-        "mean flow and gradient of the diffusivity"
-        if found.flow is not None
-        else ("gradient of the diffusivity")
-    )
-    variables = {
-        "horizontal_diffusivity": (
-            found.diffusivity_at(*points)[0],
-            "m2 s-1",
-            "horizontal diffusivity",
-            "horizontal_diffusivity",
-        ),
-        "u": (east, "m s-1", f"{flow}, to the east", "x_sea_water_velocity"),
-        "v": (north, "m s-1", f"{flow}, to the north", "y_sea_water_velocity"),
-        "has_data": (_known(found, *points), "1", "whether the cell holds data", None),
-    }
     dataset = xr.Dataset(
         {
-            name: (dims, values, _about(unit, words, standard))
-            for name, (values, unit, words, standard) in variables.items()
+            "horizontal_diffusivity": (dims, k, about_k),
+            "u": (dims, east, about_u),
+            "v": (dims, north, about_v),
+            "has_data": (dims, known, _about("1", "whether the cell holds data")),
         },
         {
             "lon": ("lon", x, _about("degrees_east", "longitude", "longitude")),
@@ -161,17 +155,9 @@ def _for_opendrift(found: GriddedDispersion) -> GridExport:
     return _made(found, dataset, OPENDRIFT.format(time_step=_whole(found.time_step)))
 
 
-def _for_parcels_4(found: GriddedDispersion) -> GridExport:
-    return _for_parcels(found, PARCELS, SPHERE)
-
-
-def _for_parcels_3(found: GriddedDispersion) -> GridExport:
-    return _for_parcels(found, PARCELS_3, SPHERE_3)
-
-
 GRID_SIMULATORS: dict[str, Callable[[GriddedDispersion], GridExport]] = {
-    "parcels": _for_parcels_4,
-    "parcels3": _for_parcels_3,
+    "parcels": partial(_for_parcels, script=PARCELS, sphere=SPHERE),
+    "parcels3": partial(_for_parcels, script=PARCELS_3, sphere=SPHERE_3),
     "opendrift": _for_opendrift,
 }
 
@@ -225,14 +211,12 @@ def _made(found: GriddedDispersion, dataset: "xr.Dataset", script: str) -> GridE
         )
     k = found.diffusivity[:, found.has_data]
     version, fingerprint = found.origin["driftbayes_version"], found.origin["data_fingerprint"]
+    flow = "is left out: a uniform density stays uniform"
+    if found.flow is not None:
+        flow = "is that found: a uniform density stays uniform where it has no divergence"
     lines = [
         f"{found.title}, by driftbayes {version}; data of fingerprint {fingerprint}",
-        f"diffusivity from {k.min():.4g} to {k.max():.4g} m2/s; the flow "
-        + (
-            "is that found: a uniform density stays uniform where it has no divergence"
-            if found.flow is not None
-            else "is left out: a uniform density stays uniform"
-        ),
+        f"diffusivity from {k.min():.4g} to {k.max():.4g} m2/s; the flow {flow}",
         f"convention: {CONVENTION}",
         f"use time steps of up to {readable_time(_whole(found.time_step), 's')}",
         *(f"note: {note}" for note in notes),

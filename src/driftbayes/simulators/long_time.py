@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, model_named
+from driftbayes.precision import in_double_precision
 from driftbayes.representation import number, with_error
 from driftbayes.typing import FloatArray
 
@@ -57,6 +57,14 @@ class Parts(NamedTuple):
     options: tuple[str, ...]
     is_mixture: bool
 
+    @property
+    def diffusivity(self) -> str | None:
+        """Name of the parameter that is the long-time diffusivity; None if there is none."""
+        # Diffusivities of independent motions add up, if none of them is bound to a place.
+        if not all(part in DIFFUSIVITY for part in self.base.split("&")):
+            return None
+        return "k" if "&" in self.base else DIFFUSIVITY[self.base]
+
 
 @dataclass(frozen=True)
 class Dispersion:
@@ -92,8 +100,7 @@ class Dispersion:
         if abs(self.cross) > _SMALL * np.sqrt(self.zonal.value * self.meridional.value):
             notes.append(
                 f"the tensor is tilted, K_12 = {number(self.cross)} m²/s: each axis spreads as "
-                "found, "
-                "their correlation is not exported"
+                "found, their correlation is not exported"
             )
         if len(self.axes) > 2:
             notes.append(f"K_33 = {number(self.axes[2].value, 6)} m²/s is not exported")
@@ -120,10 +127,8 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
         model: Name of the model, with options.
         parameters: Its parameters, the known ones too.
     """
-    base, options, is_mixture = parts_of(model)
-    # Diffusivities of independent motions add up, if none of them is bound to a place.
-    disperses = all(part in DIFFUSIVITY for part in base.split("&"))
-    name = ("k" if "&" in base else DIFFUSIVITY[base]) if disperses else None
+    parts = parts_of(model)
+    options, is_mixture, name = parts.options, parts.is_mixture, parts.diffusivity
     if name is None or name not in parameters:
         raise DriftbayesError(
             f"{model} has no one long-time diffusivity to give to a simulator; "
@@ -140,9 +145,8 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
                 f"s = {with_error(s.value, s.sd)}, and for s of 1 or more it is infinite; use a "
                 "model without +scatter, or --for json"
             )
-        return Dispersion(
-            (_propagated(lambda v: v[name] / (1 - v["scatter"] ** 2), parameters, unit),)
-        )
+        mean = _propagated(lambda v: v[name] / (1 - v["scatter"] ** 2), parameters, unit)
+        return Dispersion((mean,))
     if is_mixture:
         return Dispersion((_propagated(_mean_of_classes(model, name), parameters, unit),))
     tensor = _tensor(name, parameters)
@@ -180,10 +184,10 @@ def _tensor(
     components = sorted(n for n in parameters if n[:1] == "h" and n[1:].isdigit())
     family: Any = model_named("brownian+anisotropic", MODELS, 2 if len(components) == 2 else 3)
 
+    @in_double_precision
     def tensor(values: Mapping[str, float]) -> FloatArray:
         own = {n: values[n] for n in components}
-        with jax.enable_x64(True):  # noqa: FBT003
-            return values[name] * np.asarray(family(kappa=1.0, **own).shape_tensor())
+        return values[name] * np.asarray(family(kappa=1.0, **own).shape_tensor())
 
     return tensor
 
@@ -191,12 +195,11 @@ def _tensor(
 def _mean_of_classes(model: str, name: str) -> Callable[[Mapping[str, float]], float]:
     family: Any = model_named(model, MODELS)
 
+    @in_double_precision
     def mean(values: Mapping[str, float]) -> float:
-        with jax.enable_x64(True):  # noqa: FBT003
-            whole = family(**values)
-            weights = np.exp(np.asarray(whole.log_weights))
-            sizes = [float(one.value_of(name)) for one in whole.classes]
-        return float(weights @ np.array(sizes))
+        whole = family(**values)
+        sizes = [float(model.value_of(name)) for model in whole.classes]
+        return float(np.exp(np.asarray(whole.log_weights)) @ np.array(sizes))
 
     return mean
 

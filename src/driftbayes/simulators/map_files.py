@@ -50,7 +50,9 @@ def gridded(
     noun = f"the {kind}"
     is_lonlat = "x" in dataset and dataset["x"].attrs.get("standard_name") == "longitude"
     length, time = (
-        unit_factor(dataset.attrs, what, own, noun) / _factor(what, wanted) if wanted else 1.0
+        unit_factor(dataset.attrs, what, own, noun) / unit_factor({}, what, wanted)
+        if wanted
+        else 1.0
         for what, own, wanted in zip(("length", "time"), given, to, strict=True)
     )
     unit = to[0] or str(dataset.attrs.get("length_unit", ""))
@@ -68,26 +70,18 @@ def gridded(
         if edges[0][-1] - edges[0][0] > 360 * (1 + _RTOL):
             msg = f"{noun} is wider than once around the earth; make it of fewer data"
             raise DriftbayesError(msg)
-    for name in names[:2]:
-        if name not in dataset:
-            msg = f"{noun} has no variable {name!r}; the file is damaged, make it again"
-            raise DriftbayesError(msg)
-    found = np.array([_values(dataset, name, noun) for name in names if name in dataset])
+    flows = [name for name in names[2:] if name in dataset]
+    found = np.array([_values(dataset, name, noun) for name in (*names[:2], *flows)])
     has_data = np.isfinite(found).all(axis=0)
     if not has_data.any() or (found[:2, has_data] <= 0).any():
-        msg = f"{noun} has no positive diffusivity; the file is damaged, make it again"
-        raise DriftbayesError(msg)
+        raise _damaged(f"{noun} has no positive diffusivity")
     # Where no data are, the value of the nearest place that has some.
     places = distance_transform_edt(~has_data, return_distances=False, return_indices=True)
     filled = found[:, places[0], places[1]]
     has_flow = with_flow and len(found) == 4
     sides = None
     if has_flow and chosen:
-        name = f"{chosen.replace('+', '_')}_cell_side"
-        if name not in dataset:
-            msg = f"{noun} has no variable {name!r}; the file is damaged, make it again"
-            raise DriftbayesError(msg)
-        sides = _values(dataset, name, noun) * length
+        sides = _values(dataset, f"{chosen.replace('+', '_')}_cell_side", noun) * length
     stored = _json(dataset, "result")
     tau = float(stored.get("tau", np.nan)) if kind == "field" else float(dataset["tau"].values[0])
     time_unit = to[1] or str(dataset.attrs.get("time_unit", ""))
@@ -137,18 +131,15 @@ def drawn_fields(dataset: "xr.Dataset") -> list["xr.Dataset"]:
         return []
     for name in names:
         if dataset[f"{name}_draw"].dims != ("draw", "y", "x"):
-            raise DriftbayesError(
-                f"{name}_draw has other dimensions than draw, y, x; the file is damaged, make it "
-                "again"
-            )
+            raise _damaged(f"{name}_draw has other dimensions than draw, y, x")
     return [
         dataset.assign({n: dataset[f"{n}_draw"].isel(draw=i, drop=True) for n in names})
         for i in range(dataset.sizes.get("draw", 0))
     ]
 
 
-def _factor(what: str, unit: str) -> float:
-    return unit_factor({f"{what}_unit": unit}, what, None, "")
+def _damaged(text: str) -> DriftbayesError:
+    return DriftbayesError(f"{text}; the file is damaged, make it again")
 
 
 def _json(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
@@ -158,8 +149,7 @@ def _json(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        msg = f"the attribute {name!r} is no JSON object; the file is damaged, make it again"
-        raise DriftbayesError(msg)
+        raise _damaged(f"the attribute {name!r} is no JSON object")
     return found
 
 
@@ -173,9 +163,9 @@ def _of_map(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[str]]:
         near = did_you_mean(model, models)
         raise DriftbayesError(f"the map has no model {model!r}; it has {', '.join(models)}{near}")
     known = {
-        name: float(one.get("log_evidence", -np.inf))
-        for name, one in models.items()
-        if all(part in DIFFUSIVITY for part in parts_of(name).base.split("&"))
+        name: float(record.get("log_evidence", -np.inf))
+        for name, record in models.items()
+        if parts_of(name).diffusivity
     }
     if not known or (model is not None and model not in known):
         raise DriftbayesError(
@@ -183,9 +173,8 @@ def _of_map(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[str]]:
             f"model that disperses ({', '.join(DIFFUSIVITY)})"
         )
     chosen = model or max(known, key=lambda name: known[name])
-    plain, base = chosen.replace("+", "_"), parts_of(chosen).base
-    name = "k" if "&" in base else DIFFUSIVITY[base]
-    names = [f"{plain}_{name}"] * 2
+    plain = chosen.replace("+", "_")
+    names = [f"{plain}_{parts_of(chosen).diffusivity}"] * 2
     if f"{plain}_K_11" in dataset:
         names = [f"{plain}_K_11", f"{plain}_K_22"]
     return chosen, [*names, f"{plain}_flow_1", f"{plain}_flow_2"]
@@ -238,14 +227,14 @@ def _edges(dataset: "xr.Dataset", axis: str, noun: str) -> FloatArray:
 
 def _values(dataset: "xr.Dataset", name: str, noun: str) -> FloatArray:
     """A variable on the cells, (y, x), of the first sampling time."""
+    if name not in dataset:
+        raise _damaged(f"{noun} has no variable {name!r}")
     variable = dataset[name]
     if "tau" in variable.dims:
         variable = variable.isel(tau=0)
     if variable.dims != ("y", "x") or variable.dtype.kind not in "fiu":
-        raise DriftbayesError(
-            f"{noun} has {name!r} of dimensions {', '.join(map(str, variable.dims))}, expected "
-            "y, x; the file is damaged, make it again"
-        )
+        dims = ", ".join(map(str, variable.dims))
+        raise _damaged(f"{noun} has {name!r} of dimensions {dims}, expected y, x")
     return np.asarray(variable.values, dtype=np.float64)
 
 

@@ -108,8 +108,11 @@ def recommend(
         place = int(np.argmin(np.abs(np.log(taus / tau))))
         chosen = max(candidates, key=lambda name: _probability(scan, name, place))
     else:
+        # Where the parameters are known best.
         places = {
-            name: _best_known(scan, name, inside) for name, inside in ranges.items() if inside.any()
+            name: int(np.argmin(np.where(inside, _of_model(scan, "log_sd", name).max(0), np.inf)))
+            for name, inside in ranges.items()
+            if inside.any()
         }
         if not places:
             raise DriftbayesError(
@@ -240,11 +243,6 @@ def _source(scan: "xr.Dataset") -> str:
         return str(json.loads(scan.attrs.get("provenance", "{}")).get("source", ""))
     except (ValueError, AttributeError):
         return ""
-
-
-def _best_known(scan: "xr.Dataset", model: str, inside: np.ndarray) -> int:
-    worst = _of_model(scan, "log_sd", model).max(axis=0)
-    return int(np.argmin(np.where(inside, worst, np.inf)))
 
 
 def _of_model(scan: "xr.Dataset", variable: str, model: str) -> np.ndarray:

@@ -5,6 +5,7 @@ __all__ = [
     "Box",
     "Levels",
     "box_around",
+    "find_cells",
     "interleave",
     "levels_of",
     "unwrap_longitude",
@@ -128,11 +129,20 @@ class Levels:
         """Number of cells at all depths."""
         return sum(map(len, self.codes))
 
+    @property
+    def first_nodes(self) -> IntArray:
+        """Number of the first cell at each depth, counted from the root; last, of all cells."""
+        return np.concatenate([[0], np.cumsum([len(level) for level in self.codes])])
+
     def find(self, depth: int, codes: IntArray) -> IntArray:
         """Return the index of cells in one level; -1 for cells without data."""
-        level_codes = self.codes[depth]
-        index = np.searchsorted(level_codes, codes).clip(0, len(level_codes) - 1)
-        return np.where(level_codes[index] == codes, index, -1)
+        return find_cells(self.codes[depth], codes)
+
+
+def find_cells(known: IntArray, codes: IntArray) -> IntArray:
+    """Return the index of cell numbers among known ones, which increase; -1 if not among them."""
+    index = np.searchsorted(known, codes).clip(0, len(known) - 1)
+    return np.where(known[index] == codes, index, -1)
 
 
 def levels_of(fine: IntArray, counts: IntArray, depth: int, min_steps: int) -> Levels:

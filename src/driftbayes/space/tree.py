@@ -4,6 +4,7 @@ __all__ = ["ModelTree", "TreeMap", "map_tree"]
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,15 @@ from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import MODELS, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataset
-from driftbayes.space.cells import MAX_DEPTH, Box, Levels, box_around, interleave, levels_of
+from driftbayes.space.cells import (
+    MAX_DEPTH,
+    Box,
+    Levels,
+    box_around,
+    find_cells,
+    interleave,
+    levels_of,
+)
 from driftbayes.space.grouped import GroupedSteps, leaf_window
 from driftbayes.space.leaves import Leaves, solve_leaves
 from driftbayes.space.moments import predecessors
@@ -177,12 +186,9 @@ class TreeMap(Described):
 
     def visits(self, codes: IntArray) -> tuple[IntArray, IntArray]:
         """Count steps and particles in cells of the finest grid, by cell number."""
-        occupied, *counts = self.fine
-        index = np.searchsorted(occupied, codes).clip(0, len(occupied) - 1)
-        steps, particles = (
-            np.where(occupied[index] == codes, values[index], 0) for values in counts
-        )
-        return steps, particles
+        occupied, steps, particles = self.fine
+        index = find_cells(occupied, codes)
+        return np.where(index >= 0, steps[index], 0), np.where(index >= 0, particles[index], 0)
 
     def averaged(self, model: str, depth: int | None = None) -> dict[str, tuple[FloatArray, ...]]:
         """Average mean, error and within-cell variation of each quantity over all prunings.
@@ -199,7 +205,7 @@ class TreeMap(Described):
         depth = self.levels.depth if depth is None else depth
         tree, leaves = self.models[model], self.models[model].leaves
         indices, size = self.cell_of(depth)
-        first = np.concatenate([[0], np.cumsum([len(level) for level in self.levels.codes])])
+        first = self.levels.first_nodes
         n_cells = size * size
         remaining = np.ones(n_cells)
         total, square, within = np.zeros((3, len(leaves.quantities), n_cells))
@@ -238,7 +244,7 @@ class TreeMap(Described):
         Under a constant gradient, the means of the quarters have 3/4 of the variance.
         """
         out = np.zeros_like(leaves.mean)
-        first = np.concatenate([[0], np.cumsum([len(level) for level in self.levels.codes])])
+        first = self.levels.first_nodes
         for d in range(self.levels.depth):
             nodes = slice(first[d], first[d + 1])
             children = slice(first[d + 1], first[d + 2])
@@ -257,17 +263,14 @@ class TreeMap(Described):
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidences as plain numbers and text."""
-        models = {}
-        for name, tree in self.models.items():
-            models[name] = {
-                "log_evidence_homogeneous": tree.log_evidence_homogeneous,
-                "log_evidence_inhomogeneous": tree.log_evidence_inhomogeneous,
-                "log_evidence": tree.log_evidence,
-                "log_bayes_factor_inhomogeneous": tree.log_bayes_factor_inhomogeneous,
-                "probability_homogeneous": tree.probability_homogeneous,
-                "expected_cells": tree.expected_cells,
-                "priors": tree.hypothesis.describe(),
-            }
+        names = (
+            *("log_evidence_homogeneous", "log_evidence_inhomogeneous", "log_evidence"),
+            *("log_bayes_factor_inhomogeneous", "probability_homogeneous", "expected_cells"),
+        )
+        models = {
+            name: {n: getattr(tree, n) for n in names} | {"priors": tree.hypothesis.describe()}
+            for name, tree in self.models.items()
+        }
         return {
             "tau": self.tau,
             "length_unit": self.units[0],
@@ -349,10 +352,9 @@ def map_tree(
     models: dict[str, ModelTree] = {}
     rivals: dict[str, dict[str, float]] = {}
     for number, hypothesis in enumerate(hypotheses):
-        report = _reporter(progress, number, len(hypotheses), levels.n_nodes)
+        report = partial(_report, progress, number, len(hypotheses), levels.n_nodes)
         leaves = solve_leaves(hypothesis, cells.sums(hypothesis, *members), report)
-        ends = np.cumsum([len(level) for level in levels.codes])[:-1]
-        by_depth = np.split(leaves.log_evidence, ends)
+        by_depth = np.split(leaves.log_evidence, levels.first_nodes[1:-1])
         prunings = average_prunings(by_depth, levels.parents, split)
         models[hypothesis.name] = ModelTree(hypothesis, leaves, prunings)
         for name, group in groups.items():
@@ -483,18 +485,14 @@ def _counts(codes: IntArray, cells: IntArray, particle: IntArray) -> tuple[IntAr
         cells: Cells to count, increasing.
         particle: Particle of each step.
     """
-    index = np.searchsorted(cells, codes).clip(0, len(cells) - 1)
-    is_inside = cells[index] == codes
-    index, particle = index[is_inside], particle[is_inside]
+    index = find_cells(cells, codes)
+    index, particle = index[index >= 0], particle[index >= 0]
     steps = np.bincount(index, minlength=len(cells))
     pairs = np.unique(index * (int(particle.max()) + 1) + particle)
     visitors = np.bincount(pairs // (int(particle.max()) + 1), minlength=len(cells))
     return steps, visitors
 
 
-def _reporter(
-    progress: Progress | None, number: int, n_models: int, n_nodes: int
-) -> Callable[[int], None]:
-    if progress is None:
-        return lambda _: None
-    return lambda done: progress("cells", number * n_nodes + done, n_models * n_nodes)
+def _report(progress: Progress | None, number: int, n_models: int, n_nodes: int, done: int) -> None:
+    if progress is not None:
+        progress("cells", number * n_nodes + done, n_models * n_nodes)

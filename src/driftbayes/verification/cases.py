@@ -91,8 +91,7 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
     begin = np.flatnonzero(np.r_[True, (np.diff(key) != 0) | (np.diff(time) > slack)])
     key, time = key[begin], time[begin]
     rows = order.reshape(-1, _number_of_members(np.diff(np.r_[begin, len(order)]), name))
-    first = np.r_[True, np.diff(key) != 0]
-    lead = time - time[np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))]
+    lead = time - time[_first_of_each(key)]
     observed_rows = rows_at(observed, drifter[key], time, slack)
     matched = np.flatnonzero(observed_rows >= 0)
     if not len(matched):
@@ -101,23 +100,18 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
             "the times of the fixes, or check the time units of both files"
         )
     if len(matched) < len(observed_rows):
-        n = len(observed_rows) - len(matched)
-        notes = (
-            *notes,
-            f"{n:,} of {len(observed_rows):,} times of forecasts have no observed position",
-        )
-    made = _relative_positions(
-        ensemble, observed, rows[matched], observed_rows[matched], key[matched]
-    )
+        missing = f"{len(observed_rows) - len(matched):,} of {len(observed_rows):,}"
+        notes = (*notes, f"{missing} times of forecasts have no observed position")
+    forecasts, at = key[matched], observed_rows[matched]
     cases = Cases(
         name=name,
-        drifter=drifter[key[matched]],
-        row=observed_rows[matched],
-        forecast=key[matched],
+        drifter=drifter[forecasts],
+        row=at,
+        forecast=forecasts,
         lead=lead[matched],
         start=(time - lead)[matched],
         notes=notes,
-        **made,
+        **_relative_positions(ensemble, observed, rows[matched], at, forecasts),
     )
     _check_start(cases, observed.length_unit)
     # Members that share their start position have no spread there, except rounding.
@@ -264,12 +258,11 @@ def _relative_positions(
     key: IntArray,
 ) -> dict[str, FloatArray]:
     """Return members and observations relative to the observed position and to its start."""
-    first = np.r_[True, np.diff(key) != 0]
-    start = observed_rows[np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))]
-    way = np.zeros(len(observed.times))
+    start = observed_rows[_first_of_each(key)]
+    all_rows = np.arange(len(observed.times))
+    steps = _vectors_between(observed, all_rows[:-1], observed, all_rows[1:])
     inside = np.diff(observed.trajectory_index) == 0
-    way[1:] = np.where(inside, _distance(observed), 0.0)
-    way = np.nancumsum(way)
+    way = np.nancumsum(np.r_[0.0, np.where(inside, np.linalg.norm(steps, axis=-1), 0.0)])
     return {
         "members": _vectors_between(observed, observed_rows[:, None], ensemble, rows),
         "paths": _vectors_between(observed, start[:, None], ensemble, rows),
@@ -278,11 +271,10 @@ def _relative_positions(
     }
 
 
-def _distance(tracks: Trajectories) -> FloatArray:
-    rows = np.arange(len(tracks.times))
-    return np.asarray(
-        np.linalg.norm(_vectors_between(tracks, rows[:-1], tracks, rows[1:]), axis=-1)
-    )
+def _first_of_each(key: IntArray) -> IntArray:
+    """Return the index of the first row with the key of each row; equal keys are neighbours."""
+    first = np.r_[True, np.diff(key) != 0]
+    return np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))
 
 
 def _vectors_between(

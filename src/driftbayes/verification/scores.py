@@ -227,12 +227,9 @@ class _Groups:
 
     def by_lead(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean at each lead time, and its error."""
-        means = [self._at(values, i) for i in range(self.n_leads)]
-        return np.array([mean for mean, _ in means]), np.array([error for _, error in means])
-
-    def _at(self, values: FloatArray, i: int) -> tuple[float, float]:
-        is_at_lead = self.at == i
-        return self.mean(values[is_at_lead], self.unit[is_at_lead])
+        chosen = [self.at == i for i in range(self.n_leads)]
+        mean, error = np.array([self.mean(values[rows], self.unit[rows]) for rows in chosen]).T
+        return mean, error
 
 
 def _error(replicates: FloatArray) -> float:
@@ -267,17 +264,9 @@ def _score(
     paths = _forecast_scores(cases, forecasts)
     for score in BY_FORECAST:
         means[score] = groups.mean(paths[score], groups.unit[first_rows])
-    shares = [groups.mean(part) for part in _tenths(ranks, n_members)]
+    shares, errors = np.array([groups.mean(part) for part in _tenths(ranks, n_members)]).T
     behind = groups.mean(energy - smallest_energy)
-    return EnsembleScore(
-        name=cases.name,
-        n_members=n_members,
-        means=means,
-        by_lead=by_lead,
-        ranks=np.array([share for share, _ in shares]),
-        rank_errors=np.array([error for _, error in shares]),
-        behind=behind,
-    )
+    return EnsembleScore(cases.name, n_members, means, by_lead, shares, errors, behind)
 
 
 def _tenths(ranks: IntArray, n_members: int) -> list[FloatArray]:
