@@ -366,9 +366,9 @@ def _steps(
         moved = np.sum(np.diff(apart, axis=0) ** 2, axis=1)
         owner = np.full(len(r) - 1, number)
         parts.append((r[:-1], r[1:], tau * np.diff(times), moved, owner))
-    names = ("first", "last", "interval", "moved", "pair")
+    columns = ("first", "last", "interval", "moved", "pair")
     joined = (np.concatenate(part) for part in zip(*parts, strict=True))
-    arrays: dict[str, Any] = dict(zip(names, joined, strict=True))
+    arrays: dict[str, Any] = dict(zip(columns, joined, strict=True))
     return Separations(
         **arrays,
         members=members,
