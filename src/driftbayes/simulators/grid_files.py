@@ -1,4 +1,4 @@
-"""Grids of diffusivity and flow as Parcels and OpenDrift read them, and lines that use them."""
+"""Write grids of diffusivity and flow for Parcels and OpenDrift, and Python code to use them."""
 
 __all__ = ["GRID_SIMULATORS", "GridExport", "export_grid"]
 
@@ -39,9 +39,9 @@ class GridExport:
     """A grid for a simulator.
 
     Args:
-        dataset: What goes to a file.
-        script: Lines that use the file, with a place for its name.
-        notes: What a user should know.
+        dataset: Content of the file.
+        script: Python code that uses the file, with a placeholder for its name.
+        notes: Notes for the user.
     """
 
     dataset: "xr.Dataset"
@@ -49,7 +49,7 @@ class GridExport:
     notes: tuple[str, ...]
 
     def text(self, file: str) -> str:
-        """Lines of Python that use the file.
+        """Return Python code that uses the file.
 
         Args:
             file: Its name.
@@ -163,7 +163,7 @@ GRID_SIMULATORS: dict[str, Callable[[GriddedDispersion], GridExport]] = {
 
 
 def _nodes(found: GriddedDispersion) -> tuple[FloatArray, FloatArray]:
-    """Nodes of the grid, a cell beyond its edges on all sides."""
+    """Return the nodes of the grid, extended by a cell on all sides."""
     refined = _REFINED
     while refined > 1 and found.has_data.size * refined**2 > _MAX_NODES:
         refined //= 2
@@ -175,7 +175,7 @@ def _nodes(found: GriddedDispersion) -> tuple[FloatArray, FloatArray]:
 
 
 def _known(found: GriddedDispersion, x: FloatArray, y: FloatArray) -> np.ndarray:
-    """Which nodes lie in cells with data."""
+    """Return whether each node lies in a cell with data."""
     places = []
     for values, edges, side in zip((x, y), found.edges, found.sides, strict=True):
         place = np.floor((values - edges[0]) / side).astype(np.int64)
@@ -189,7 +189,7 @@ def _about(unit: str, words: str, standard: str | None = None) -> dict[str, Any]
 
 
 def _whole(seconds: float) -> float:
-    """A time step in seconds with two digits, rounded down."""
+    """Round a time step in seconds down to two digits."""
     size = 10.0 ** (np.floor(np.log10(seconds)) - 1)
     return float(f"{np.floor(seconds / size) * size:.6g}")
 

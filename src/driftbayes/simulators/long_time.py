@@ -1,4 +1,4 @@
-"""Long-time diffusivity of a model with its options: what a random walk needs to spread alike."""
+"""Long-time diffusivity of a model with its options: that of a random walk of equal spread."""
 
 __all__ = ["DIFFUSIVITY", "Dispersion", "Estimate", "dispersion", "observation_notes", "parts_of"]
 
@@ -45,7 +45,7 @@ class Estimate:
 
 
 class Parts(NamedTuple):
-    """What a model's name consists of.
+    """Parts of a model's name.
 
     Args:
         base: The plain model, or several joined by `&`.
@@ -95,7 +95,7 @@ class Dispersion:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the numbers along the axes leave out."""
+        """Notes on components of the tensor that are not exported."""
         notes = []
         if abs(self.cross) > _SMALL * np.sqrt(self.zonal.value * self.meridional.value):
             notes.append(
@@ -108,7 +108,7 @@ class Dispersion:
 
 
 def parts_of(model: str) -> Parts:
-    """A model's name taken apart."""
+    """Divide a model's name into its parts."""
     name, star, _ = model.partition("*")
     parts = [part.split("+") for part in name.split("&")]
     options = [option for _, *own in parts for option in own]
@@ -116,11 +116,11 @@ def parts_of(model: str) -> Parts:
 
 
 def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
-    r"""Long-time diffusivity along each axis, at the posterior means of the parameters.
+    r"""Compute the long-time diffusivity along each axis, at the posterior means of the parameters.
 
-    Of a tensor $k\,e^H$ its elements; of particles that differ, the mean over them, which is what
-    the mean square displacement grows by: $k/(1 - s^2)$ with a scatter s, and
-    $\sum_c w_c k_c$ of classes. Errors are propagated from those of the parameters, taken as
+    For a tensor $k\,e^H$ these are its elements. For particles that differ it is the mean over
+    them, which determines the mean square displacement: $k/(1 - s^2)$ with a scatter s, and
+    $\sum_c w_c k_c$ for classes. Errors are propagated from those of the parameters, taken as
     independent.
 
     Args:
@@ -159,7 +159,7 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
 
 
 def observation_notes(model: str) -> tuple[str, ...]:
-    """What of a model's options a simulator does not get, in words."""
+    """Return notes on options of the model that are not exported."""
     _, options, is_mixture = parts_of(model)
     notes = {
         "noise": "the error of the positions is not part of the motion, and not exported",
@@ -180,7 +180,7 @@ def observation_notes(model: str) -> tuple[str, ...]:
 def _tensor(
     name: str, parameters: Mapping[str, Estimate]
 ) -> Callable[[Mapping[str, float]], FloatArray]:
-    """K as a function of the parameters."""
+    """Return K as a function of the parameters."""
     components = sorted(n for n in parameters if n[:1] == "h" and n[1:].isdigit())
     family: Any = model_named("brownian+anisotropic", MODELS, 2 if len(components) == 2 else 3)
 
@@ -207,7 +207,7 @@ def _mean_of_classes(model: str, name: str) -> Callable[[Mapping[str, float]], f
 def _propagated(
     function: Callable[[Mapping[str, float]], float], parameters: Mapping[str, Estimate], unit: str
 ) -> Estimate:
-    """A function of the parameters, with its error."""
+    """Evaluate a function of the parameters, with its propagated error."""
     values = {name: e.value for name, e in parameters.items()}
     here = float(function(values))
     variance = 0.0

@@ -1,4 +1,4 @@
-"""Read the averaged diffusivity and flow that a map or a field found."""
+"""Read the averaged diffusivity and flow of a map or a field."""
 
 __all__ = ["drawn_fields", "gridded"]
 
@@ -35,7 +35,7 @@ def gridded(
     """Read the averaged map or field of a file.
 
     Args:
-        dataset: What `driftbayes map -o` or `driftbayes field -o` wrote.
+        dataset: Output of `driftbayes map -o` or `driftbayes field -o`.
         model: The model of a map; None takes the one with the largest evidence.
         with_flow: Whether to take the mean flow too.
         to: Units of length and time that are wanted; empty keeps those of the file.
@@ -118,10 +118,10 @@ def gridded(
 
 
 def drawn_fields(dataset: "xr.Dataset") -> list["xr.Dataset"]:
-    """The same field, with each draw from its posterior in place of the mean; empty for a map.
+    """Return a field with each draw from its posterior in place of the mean; none for a map.
 
     Args:
-        dataset: What `driftbayes map -o` or `driftbayes field -o` wrote.
+        dataset: Output of `driftbayes map -o` or `driftbayes field -o`.
 
     Raises:
         DriftbayesError: The file is damaged.
@@ -143,7 +143,7 @@ def _damaged(text: str) -> DriftbayesError:
 
 
 def _json(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
-    """An attribute that holds an object."""
+    """Return an attribute that holds a JSON object."""
     try:
         found = json.loads(str(dataset.attrs.get(name, "{}")))
     except ValueError:
@@ -154,7 +154,7 @@ def _json(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
 
 
 def _of_map(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[str]]:
-    """The model to take from a map, and the names of its variables."""
+    """Choose the model of a map, and return it with the names of its variables."""
     if "season" in dataset.dims or "evidences" not in dataset.attrs:
         msg = "this map is of a fixed grid (--cell); make one by evidence, without --cell"
         raise DriftbayesError(msg)
@@ -210,7 +210,7 @@ def _map_notes(
 
 
 def _edges(dataset: "xr.Dataset", axis: str, noun: str) -> FloatArray:
-    """Edges of equal cells from their centres."""
+    """Compute the edges of equal cells from their centres."""
     if axis not in dataset:
         raise DriftbayesError(f"{noun} has no axis {axis!r}, and two dimensions are needed")
     centres = np.asarray(dataset[axis].values, dtype=np.float64)
@@ -226,7 +226,7 @@ def _edges(dataset: "xr.Dataset", axis: str, noun: str) -> FloatArray:
 
 
 def _values(dataset: "xr.Dataset", name: str, noun: str) -> FloatArray:
-    """A variable on the cells, (y, x), of the first sampling time."""
+    """Return a variable on the cells, (y, x), at the first sampling time."""
     if name not in dataset:
         raise _damaged(f"{noun} has no variable {name!r}")
     variable = dataset[name]
@@ -239,7 +239,7 @@ def _values(dataset: "xr.Dataset", name: str, noun: str) -> FloatArray:
 
 
 def _ground(dataset: "xr.Dataset", per_metre: float) -> Ground | None:
-    """Where the plane of a field or of a map around a pole lies."""
+    """Return the position on the earth of a field, or of a map around a pole."""
     stored, frame = dataset.attrs, "local"
     names = ("origin_longitude", "origin_latitude")
     if "plane" in dataset:

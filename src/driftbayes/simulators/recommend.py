@@ -1,4 +1,4 @@
-"""Which numbers of a scan to use, with which error, and over which times they hold."""
+"""Choose parameters of a scan for a simulator, with errors and their range of validity."""
 
 __all__ = ["CONVENTION", "Recommendation", "recommend", "unit_factor"]
 
@@ -39,8 +39,8 @@ class Recommendation:
         tau_min: Smallest sampling time over which they are consistent; NaN if they are not.
         tau_max: Largest of them.
         probability: Of the model at `tau`, among those compared.
-        notes: What a user should know, in words.
-        origin: What is needed to repeat it: version, fingerprint, options, source.
+        notes: Notes for the user.
+        origin: Version, data fingerprint, options and source, to repeat it.
     """
 
     model: str
@@ -65,7 +65,7 @@ class Recommendation:
 
     @property
     def option_notes(self) -> tuple[str, ...]:
-        """What of the model's options a simulator does not get."""
+        """Notes on options of the model that are not exported."""
         return observation_notes(self.model)
 
 
@@ -77,7 +77,7 @@ def recommend(
     length_unit: str | None = None,
     time_unit: str | None = None,
 ) -> Recommendation:
-    """The numbers to use.
+    """Choose the parameters to simulate with.
 
     Without `tau`, those of a model that is consistent over a range of sampling times, taken where
     they are known best; of several such models, the most probable there. With `tau`, those at the
@@ -179,13 +179,13 @@ def _made(
 def unit_factor(
     attributes: Mapping[Any, Any], what: str, given: str | None, noun: str = "the scan"
 ) -> float:
-    """Return what to multiply stored lengths or times by to have metres or seconds.
+    """Return the factor that converts stored lengths or times to metres or seconds.
 
     Args:
         attributes: Attributes of a result.
         what: "length" or "time".
         given: Unit of the result, if it has none; refused if it contradicts it.
-        noun: What the result is, for messages.
+        noun: Name of the result, for messages.
     """
     convert = length_factor if what == "length" else time_factor
     stored = str(attributes.get(f"{what}_unit", ""))

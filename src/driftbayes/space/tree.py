@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
-# Cells with fewer steps are not divided.
-_MIN_STEPS = 8
 # Largest default depth, and mean number of steps per finest cell at the default depth.
 _MAX_DEFAULT_DEPTH, _STEPS_PER_CELL = 6, 10
 # Largest default depth for models that are solved cell by cell.
@@ -342,7 +340,7 @@ def map_tree(
     deepest = _depth(data, box, depth, slow=slow)
     codes = box.codes(places, deepest)
     fine, labels, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    levels = levels_of(fine, counts, deepest, _MIN_STEPS)
+    levels = levels_of(fine, counts, deepest)
     members = np.concatenate(levels.members).T
     cells = GroupedSteps(data, labels.ravel(), windows, apart)
     groups = {
