@@ -19,6 +19,7 @@ __all__ = [
     "estimate_cell",
     "matched",
     "number",
+    "plain",
     "render",
     "repeat_command",
     "summarise",
@@ -34,7 +35,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, singledispatch
 from textwrap import wrap
 from typing import Any, Literal
@@ -178,6 +179,27 @@ class Panel:
         values = self.values
         positive = values.size > 0 and values.min() > 0
         return [scale for scale in self.scales if scale != "log" or positive] or ["linear"]
+
+
+def plain(value: Any) -> Any:
+    """Return records and arrays as numbers, text, lists and dicts for JSON; NaN becomes None.
+
+    Args:
+        value: A record (dataclass), an array, a mapping, a sequence or a plain value.
+
+    Example:
+        >>> plain({"a": np.array([1.0, np.nan])})
+        {'a': [1.0, None]}
+    """
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @singledispatch

@@ -239,16 +239,15 @@ def test_the_filter_of_the_others_is_that_of_the_evidence(name):
     mean, cov, total = np.zeros((0, 1)), np.zeros((0, 0)), 0.0
     for k in range(len(steps)):
         mean, cov = law.enter(k, mean, cov)
-        step, dx = law.linear(k), law.columns(k)
+        (both, noise), dx = law.linear(k), law.columns(k)
         n = len(dx)
-        both = np.concatenate([step.observe, step.move])
-        joint = both @ cov @ both.T + step.noise
-        left = dx - step.observe @ mean
+        joint = both @ cov @ both.T + noise
+        left = dx - both[:n] @ mean
         solved = np.linalg.solve(joint[:n, :n], left)
         log_det = np.linalg.slogdet(2 * np.pi * joint[:n, :n])[1]
         total -= 0.5 * (np.sum(left * solved) + left.shape[1] * log_det)
         gain = np.linalg.solve(joint[:n, :n], joint[:n, n:]).T
-        mean, cov = step.move @ mean + gain @ left, joint[n:, n:] - gain @ joint[:n, n:]
+        mean, cov = both[n:] @ mean + gain @ left, joint[n:, n:] - gain @ joint[:n, n:]
     known = {n: Fixed(v) for n, v in VALUES.items() if n in ("nu", "divergence")}
     family = model_named(name, MODELS, 2)
     priors = {n: known.get(n, Uniform(0.0, 10.0)) for n in family.parameters}

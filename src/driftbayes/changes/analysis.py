@@ -72,8 +72,7 @@ class Segments(Described):
             for track in self.tracks:
                 if track.id == which:
                     return track
-            msg = f"no track {which!r} among the segments"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"no track {which!r} among the segments")
         return self.tracks[which]
 
     @property
@@ -143,8 +142,7 @@ class Segments(Described):
     def _rows(self, track: TrackSegments) -> list[dict[str, Any]]:
         """One row for each segment of a track."""
         rows = []
-        edges = track.edges
-        for k, (i, j) in enumerate(pairwise(edges)):
+        for k, (i, j) in enumerate(pairwise(track.edges)):
             low, high = track.intervals[k - 1] if k else (track.times[0], track.times[0])
             row = {
                 "track": track.id,
@@ -193,8 +191,7 @@ class Segments(Described):
                 writer.writeheader()
                 writer.writerows(rows)
         else:
-            msg = f"unknown suffix {suffix!r} for segments; use .nc or .csv"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"unknown suffix {suffix!r} for segments; use .nc or .csv")
 
     def plot(self, tracks: list[int | str] | None = None, **options: Any) -> Any:
         """Draw tracks by segment, and the probability of a change; see `plot_segments`."""
@@ -223,17 +220,14 @@ def find_segments(
     Raises:
         DriftbayesError: No track has two steps, or the model has no exact evidence.
     """
-    sd = data.position_sd
-    if sd is not None and not sd.any():
-        sd = None
+    sd = data.position_sd if data.position_sd is not None and data.position_sd.any() else None
     model = segment_model(hypothesis, data.n_dim, has_error=sd is not None)
     long_enough = np.flatnonzero(data.row_sizes >= _MIN_STEPS)
     if not len(long_enough):
-        msg = (
+        raise DriftbayesError(
             f"no track has {_MIN_STEPS} steps at this tau, the longest has {data.n_steps}; use a "
             "smaller tau or longer tracks"
         )
-        raise DriftbayesError(msg)
     starts = np.concatenate([[0], np.cumsum(data.row_sizes)])
     span = np.add.reduceat(data.interval, starts[:-1])[long_enough]
     prior_rate = np.log(2) * len(long_enough) / float(span.sum()) if rate is None else float(rate)
@@ -272,9 +266,7 @@ def find_segments(
         if progress is not None:
             progress("tracks", len(segmented), len(long_enough))
     origin = tracks.provenance.get("time_origin")
-    units = tuple(
-        parameter.unit(data.length_unit, data.time_unit) for parameter in model.parameters
-    )
+    units = tuple(p.unit(data.length_unit, data.time_unit) for p in model.parameters)
     return Segments(
         tracks=tuple(segmented),
         hypothesis=hypothesis,

@@ -29,10 +29,6 @@ _MINUTE, _DAY = 60.0, 86400.0
 
 @summarise.register
 def _(result: Segments) -> str:
-    return _verdict(result)
-
-
-def _verdict(result: Segments) -> str:
     n_changed = sum(track.any_change > _LIKELY for track in result.tracks)
     log_k = f"ln K(change:none) = {number(result.log_bayes_factor_change)}"
     if len(result) == 1:
@@ -45,14 +41,14 @@ def _verdict(result: Segments) -> str:
 @describe.register
 def describe_segments(result: Segments) -> Card:
     """Describe the verdict, the tracks most likely to change, and their segments."""
-    data = result.data
+    data, priors = result.data, result.hypothesis.priors
     unit = f"1/{data.time_unit}" if data.time_unit else ""
     n_steps = sum(track.n_steps for track in result.tracks)
     facts = [
         ("tau", readable(data.tau, data.time_unit)),
         ("tracks", f"{len(result):,}; {n_steps:,} steps, {data.n_dim}D"),
         ("model", result.hypothesis.name),
-        ("priors", ", ".join(f"{k} ~ {v}" for k, v in _priors(result).items())),
+        ("priors", ", ".join(f"{k} ~ {p.describe(4)}" for k, p in priors.items())),
         ("rate of changes", f"{amount(result.rate, unit, 4)} (prior)"),
         ("ln Z, changes", number(result.log_evidence, 8)),
         ("ln Z, no change", number(result.log_evidence_no_change, 8)),
@@ -73,29 +69,16 @@ def describe_segments(result: Segments) -> Card:
             f"{count} too long to consider a change after every step; only every "
             f"{coarsest.spacing}th step of {coarsest.id} is considered"
         )
-    return Card("Segments", _verdict(result), tuple(facts), (), tables, tuple(warnings))
-
-
-def _priors(result: Segments) -> dict[str, str]:
-    return {name: prior.describe(4) for name, prior in result.hypothesis.priors.items()}
+    return Card("Segments", summarise(result), tuple(facts), (), tables, tuple(warnings))
 
 
 def _track_table(result: Segments, shown: list[TrackSegments]) -> Table:
     rows = []
     for track in shown:
         likely = int(np.argmax(track.n_changes))
-        probability = number(float(track.n_changes[likely]), 3)
-        log_k = f"{track.log_bayes_factor:.2f}"
-        rows.append(
-            (
-                track.id,
-                f"{track.n_steps:,}",
-                number(track.any_change, 3),
-                log_k,
-                str(likely),
-                probability,
-            )
-        )
+        any_change, chance = number(track.any_change, 3), number(float(track.n_changes[likely]), 3)
+        log_k, steps = f"{track.log_bayes_factor:.2f}", f"{track.n_steps:,}"
+        rows.append((track.id, steps, any_change, log_k, str(likely), chance))
     title = "Tracks"
     if len(shown) < len(result):
         title = f"Tracks most likely to change, {len(shown)} of {len(result):,}"
@@ -110,14 +93,10 @@ def _segment_table(result: Segments, shown: list[TrackSegments]) -> Table:
     known = result.hypothesis.model.parameters
     symbols = [known[p].symbol if p in known else p.replace("flow_", "U_") for p in result.names]
     for track in shown:
-        edges = track.edges
-        for k, (i, j) in enumerate(pairwise(edges)):
+        for k, (i, j) in enumerate(pairwise(track.edges)):
             begin, end = (shown_time(track.times[e]) for e in (i, j))
             interval = " … ".join(map(shown_time, track.intervals[k - 1])) if k else "-"
-            values = [
-                with_error(*mean_and_sd)
-                for mean_and_sd in zip(track.mean[k], track.sd[k], strict=True)
-            ]
+            values = map(with_error, track.mean[k], track.sd[k])
             steps = f"{track.candidates[j] - track.candidates[i]:,}"
             rows.append((track.id, begin, interval, end, steps, *values))
     heads = ["track", with_unit("from", name), "95 % interval", with_unit("to", name), "steps"]

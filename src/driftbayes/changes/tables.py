@@ -85,9 +85,16 @@ class SegmentModel:
     max_candidates = _MAX_CANDIDATES
 
     @property
-    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """Names of the parameters of a segment."""
+        return ("kappa",)
+
+    @property
+    def form(self) -> FloatArray:
+        """Shape, rate and log normalisation of the prior of the scale; zeros if it has nodes."""
+        form = gamma_form(self.hypothesis.priors[self.hypothesis.model.scale_parameter])
+        assert form is not None
+        return np.array([form.shape, form.rate, form.log_norm])
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -108,12 +115,11 @@ class SegmentModel:
         n_still = int(np.sum(~np.any(run.dx, axis=1)))
         if n_still and run.sd is None:
             steps = "a step" if n_still == 1 else f"{n_still} steps"
-            msg = (
+            raise DriftbayesError(
                 f"trajectory {name!r} has {steps} of exactly zero length, which have infinite "
                 "evidence if positions are exact; give their measurement error, at least that of "
                 "rounding (--noise SD)"
             )
-            raise DriftbayesError(msg)
 
 
 _VELOCITY = Parameter("U", "mean velocity of a segment", 1, -1)
@@ -122,17 +128,11 @@ _VELOCITY = Parameter("U", "mean velocity of a segment", 1, -1)
 class BrownianSegments(SegmentModel):
     """Independent steps; κ is integrated analytically."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return ("kappa",)
-
     def table(self, run: Run) -> FloatArray:
-        form = _form(self.hypothesis, "kappa")
-        return np.asarray(kernels.brownian_table(run.sums, self.n_dim, form))
+        return np.asarray(kernels.brownian_table(run.sums, self.n_dim, self.form))
 
     def moments(self, run: Run, pairs: IntArray) -> FloatArray:
-        form = _form(self.hypothesis, "kappa")
-        return np.asarray(kernels.brownian_moments(run.sums, self.n_dim, form, pairs))
+        return np.asarray(kernels.brownian_moments(run.sums, self.n_dim, self.form, pairs))
 
 
 class DriftingSegments(SegmentModel):
@@ -149,34 +149,26 @@ class DriftingSegments(SegmentModel):
         return float(flow.value)
 
     def table(self, run: Run) -> FloatArray:
-        form = _form(self.hypothesis, "kappa")
-        return np.asarray(kernels.drifting_table(run.sums, form, self._spread))
+        return np.asarray(kernels.drifting_table(run.sums, self.form, self._spread))
 
     def moments(self, run: Run, pairs: IntArray) -> FloatArray:
-        form = _form(self.hypothesis, "kappa")
-        return np.asarray(kernels.drifting_moments(run.sums, form, self._spread, pairs))
+        return np.asarray(kernels.drifting_moments(run.sums, self.form, self._spread, pairs))
 
     def check(self, run: Run, name: str) -> None:
         SegmentModel.check(self, run, name)
         velocity = run.dx / run.interval[:, None]
         if np.any(np.all(np.diff(velocity, axis=0) == 0, axis=1)):
-            msg = (
+            raise DriftbayesError(
                 f"trajectory {name!r} has successive steps of exactly the same velocity, for which "
                 "brownian+mean has infinite evidence; use brownian, or positions with more digits"
             )
-            raise DriftbayesError(msg)
 
 
 class FilteredSegments(SegmentModel):
-    """A model with a Kalman filter at quadrature nodes of one parameter, in ln θ."""
+    """A model with a Kalman filter at quadrature nodes of its first parameter, in ln θ."""
 
     max_candidates = _MAX_FILTERED
     min_weight = 1e-7
-
-    @property
-    @abstractmethod
-    def node_name(self) -> str:
-        """Name of the parameter of the nodes."""
 
     @abstractmethod
     def range(self, run: Run) -> tuple[float, float]:
@@ -186,41 +178,32 @@ class FilteredSegments(SegmentModel):
     def filters(self, nodes: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return filter matrices at the nodes, and initial variances of the state."""
 
-    @abstractmethod
-    def form(self) -> FloatArray:
-        """Return shape, rate and log normalisation of the prior of the scale; zeros if none."""
-
     def check(self, run: Run, name: str) -> None:
         SegmentModel.check(self, run, name)
         if len(run.dx) > _MAX_FILTERED_STEPS:
             model = "known measurement error" if run.sd is not None else self.hypothesis.name
-            msg = (
+            raise DriftbayesError(
                 f"trajectory {name!r} has {len(run.dx):,} steps; segments with {model} take at "
                 f"most {_MAX_FILTERED_STEPS:,}: use a larger tau, or brownian with exact positions"
             )
-            raise DriftbayesError(msg)
 
     def table(self, run: Run) -> FloatArray:
-        nodes, log_weights = self._nodes(run)
-        matrices = self.filters(nodes, run)
-        form = self.form()
-        return np.asarray(
-            kernels.filtered_table(run.dx, *matrices, log_weights, form, run.candidates)
-        )
+        _, arguments = self._filtered(run)
+        return np.asarray(kernels.filtered_table(*arguments))
 
     def moments(self, run: Run, pairs: IntArray) -> FloatArray:
+        nodes, arguments = self._filtered(run)
+        return np.asarray(kernels.filtered_moments(*arguments, nodes, pairs))
+
+    def _filtered(self, run: Run) -> tuple[FloatArray, tuple[np.ndarray, ...]]:
+        """Return the nodes, and the arguments of the kernels."""
         nodes, log_weights = self._nodes(run)
         matrices = self.filters(nodes, run)
-        form = self.form()
-        return np.asarray(
-            kernels.filtered_moments(
-                run.dx, *matrices, log_weights, form, run.candidates, nodes, pairs
-            )
-        )
+        return nodes, (run.dx, *matrices, log_weights, self.form, run.candidates)
 
     def _nodes(self, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return nodes and log-weights, with a spacing that resolves the longest segment."""
-        prior = self.hypothesis.priors[self.node_name]
+        prior = self.hypothesis.priors[self.names[0]]
         if isinstance(prior, Fixed):
             return np.array([float(prior.value)]), np.zeros(1)
         spacing = min(_MAX_SPACING, _NODE_SPACING * float(np.sqrt(2 / run.dx.size)))
@@ -243,12 +226,8 @@ class NoisySegments(FilteredSegments):
     """Independent steps with known measurement error, or with any smooth prior of κ."""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return ("kappa",)
-
-    @property
-    def node_name(self) -> str:
-        return "kappa"
+    def form(self) -> FloatArray:
+        return np.zeros(3)
 
     def range(self, run: Run) -> tuple[float, float]:
         prior = self.hypothesis.priors["kappa"]
@@ -274,9 +253,6 @@ class NoisySegments(FilteredSegments):
         steps[..., 3] = steps[..., 4] = variance
         return steps, np.tile(start, (len(nodes), 1))
 
-    def form(self) -> FloatArray:
-        return np.zeros(3)
-
 
 class LangevinSegments(FilteredSegments):
     """An Ornstein-Uhlenbeck velocity; k is integrated analytically."""
@@ -284,10 +260,6 @@ class LangevinSegments(FilteredSegments):
     @property
     def names(self) -> tuple[str, ...]:
         return ("gamma", "k")
-
-    @property
-    def node_name(self) -> str:
-        return "gamma"
 
     def range(self, run: Run) -> tuple[float, float]:
         low, high = _prior_range(self.hypothesis.priors["gamma"])
@@ -306,9 +278,6 @@ class LangevinSegments(FilteredSegments):
         steps[..., 3] = np.expm1(-x) ** 2
         steps[..., 4] = -nodes[:, None] * np.expm1(-2 * x)
         return steps, nodes[:, None].copy()
-
-    def form(self) -> FloatArray:
-        return _form(self.hypothesis, "k")
 
 
 def _conditional_variance(x: FloatArray) -> FloatArray:
@@ -330,12 +299,6 @@ def _prior_range(prior: AbstractPrior) -> tuple[float, float]:
     return float(prior.median * np.exp(-width)), float(prior.median * np.exp(1.2 * width))
 
 
-def _form(hypothesis: Hypothesis, name: str) -> FloatArray:
-    form = gamma_form(hypothesis.priors[name])
-    assert form is not None
-    return np.array([form.shape, form.rate, form.log_norm])
-
-
 def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> SegmentModel:
     """Choose the segment model of a hypothesis.
 
@@ -349,34 +312,29 @@ def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> Seg
     """
     name, priors = hypothesis.name, hypothesis.priors
     if name not in MODELS_THAT_CHANGE:
-        known = ", ".join(MODELS_THAT_CHANGE)
-        extra = ""
-        if "+noise" in name:
-            extra = "; for a known measurement error use brownian and --noise (noise= of read)"
-        msg = f"unsupported model {name!r} for segments; use one of {known}{extra}"
-        raise DriftbayesError(msg)
+        known, advice = ", ".join(MODELS_THAT_CHANGE), "use brownian and --noise (noise= of read)"
+        extra = f"; for a known measurement error {advice}" if "+noise" in name else ""
+        raise DriftbayesError(f"unsupported model {name!r} for segments; use one of {known}{extra}")
     if name != "brownian" and has_error:
-        msg = (
+        raise DriftbayesError(
             f"segments of {name} need exact positions, but these have a known error; use brownian, "
             "or a tau at which the error is small and positions without it"
         )
-        raise DriftbayesError(msg)
+    if name == "brownian" and (has_error or isinstance(priors["kappa"], LogNormal)):
+        smooth = (Exponential, Gamma, LogNormal)
+        _require(priors, "kappa", smooth, "exponential, gamma or lognormal")
+        return NoisySegments(hypothesis, n_dim)
+    model: type[SegmentModel] = BrownianSegments
     if name == "brownian+mean":
         _require(priors, "flow", (Fixed,), "fixed, for example flow=fixed:0.2")
-    scale = "k" if name == "langevin" else "kappa"
+        model = DriftingSegments
     if name == "langevin":
         kinds = (Fixed, Exponential, Gamma, LogNormal)
         _require(priors, "gamma", kinds, "fixed, exponential, gamma or lognormal")
-    if name == "brownian" and (has_error or isinstance(priors[scale], LogNormal)):
-        smooth = (Exponential, Gamma, LogNormal)
-        _require(priors, scale, smooth, "exponential, gamma or lognormal")
-        return NoisySegments(hypothesis, n_dim)
+        model = LangevinSegments
+    scale = hypothesis.model.scale_parameter
     _require(priors, scale, (Exponential, Gamma), "exponential or gamma")
-    if name == "brownian":
-        return BrownianSegments(hypothesis, n_dim)
-    if name == "langevin":
-        return LangevinSegments(hypothesis, n_dim)
-    return DriftingSegments(hypothesis, n_dim)
+    return model(hypothesis, n_dim)
 
 
 def _require(
@@ -384,5 +342,4 @@ def _require(
 ) -> None:
     if not isinstance(priors[name], kinds):
         got = priors[name].describe(4)
-        msg = f"for segments the prior of {name} must be {expected}, got {got}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"for segments the prior of {name} must be {expected}, got {got}")

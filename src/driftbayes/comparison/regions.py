@@ -1,6 +1,13 @@
 """Maps: the comparison in every cell of a grid, at every sampling time, and in every season."""
 
-__all__ = ["SEASONS", "longitude_range", "map_regions", "not_a_plane", "season_numbers"]
+__all__ = [
+    "SEASONS",
+    "cell_axes",
+    "longitude_range",
+    "map_regions",
+    "not_a_plane",
+    "season_numbers",
+]
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -103,7 +110,7 @@ def map_regions(
     dataset = dataset.assign_coords(
         tau=("tau", actual, {"long_name": "sampling time", "time_unit": trajectories.time_unit}),
         season=("season", labels, {"long_name": "season in which a window starts"}),
-        **_axes(edges, trajectories, is_lonlat=is_lonlat),
+        **cell_axes(edges, trajectories.length_unit, is_lonlat=is_lonlat),
     )
     options = {"cell": cell, "n_tau": n_tau, "min_windows": min_windows}
     options["seed"] = how.get("seed", 0)
@@ -273,21 +280,25 @@ def _plain(name: str) -> str:
     return name.replace("+", "_").replace("*", "_")
 
 
-def _axes(
-    edges: tuple[FloatArray, FloatArray], trajectories: Trajectories, *, is_lonlat: bool
+def cell_axes(
+    edges: tuple[FloatArray, FloatArray], length_unit: str, *, is_lonlat: bool
 ) -> dict[str, Any]:
-    middle = [0.5 * (e[1:] + e[:-1]) for e in edges]
-    bounds = [np.stack([e[:-1], e[1:]], axis=-1) for e in edges]
-    x: dict[str, str] = {"axis": "X", "bounds": "x_bounds"}
-    y: dict[str, str] = {"axis": "Y", "bounds": "y_bounds"}
-    if is_lonlat:
-        x |= {"standard_name": "longitude", "units": "degrees_east"}
-        y |= {"standard_name": "latitude", "units": "degrees_north"}
-    elif trajectories.length_unit:
-        x["units"] = y["units"] = trajectories.length_unit
-    return {
-        "x": ("x", middle[0], x),
-        "y": ("y", middle[1], y),
-        "x_bounds": (("x", "bound"), bounds[0]),
-        "y_bounds": (("y", "bound"), bounds[1]),
-    }
+    """Return the coordinates x and y of a grid of cells, with their bounds, by the CF conventions.
+
+    Args:
+        edges: Edges of the cells along x and y.
+        length_unit: Unit of x and y on a plane, empty if unknown.
+        is_lonlat: Whether x and y are longitudes and latitudes in degrees.
+    """
+    on_earth = {"x": ("longitude", "degrees_east"), "y": ("latitude", "degrees_north")}
+    centres: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
+    for name, along in zip("xy", edges, strict=True):
+        attributes = {"axis": name.upper(), "bounds": f"{name}_bounds"}
+        if is_lonlat:
+            attributes |= dict(zip(("standard_name", "units"), on_earth[name], strict=True))
+        elif length_unit:
+            attributes["units"] = length_unit
+        centres[name] = name, 0.5 * (along[1:] + along[:-1]), attributes
+        bounds[f"{name}_bounds"] = (name, "bound"), np.stack([along[:-1], along[1:]], axis=-1)
+    return centres | bounds

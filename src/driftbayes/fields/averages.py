@@ -1,12 +1,12 @@
 """Average fits of fields over hypotheses, amplitudes and lengths."""
 
-__all__ = ["AveragedFit", "Fields", "fit_record"]
+__all__ = ["AveragedFit", "Fields"]
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,9 +58,51 @@ class AveragedFit(Described, ABC):
     fingerprint: str
     _problem: Any = field(repr=False)
 
+    @classmethod
+    def of(
+        cls, data: Displacements, problem: Problem, members: Sequence[Member], **own: Any
+    ) -> Self:
+        """Make a fit from its members.
+
+        Args:
+            data: Displacements.
+            problem: Steps, splines and priors.
+            members: Fits by amplitude and length.
+            **own: Attributes of the kind of fit, or others than those of the data.
+        """
+        common: dict[str, Any] = {
+            "log_evidences": summed_evidences(members),
+            "members": tuple(members),
+            "splines": problem.splines,
+            "tau": data.tau,
+            "n_steps": len(data.dx),
+            "units": (data.length_unit, data.time_unit),
+            "ground": data.ground,
+            "fingerprint": data.fingerprint,
+            "_problem": problem,
+        }
+        return cls(**common | own)
+
     @abstractmethod
+    def _fields(self, x: FloatArray) -> Fields:
+        """Return the normally distributed fields at points, as sums of blocks."""
+
+    @abstractmethod
+    def _moments(self, mean: FloatArray, cov: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+        """Return the mean of each quantity and of its square, given those of the fields."""
+
+    @abstractmethod
+    def _named(self, values: FloatArray, suffix: str) -> dict[str, FloatArray]:
+        """Return quantities by name, in the order of `_moments`."""
+
     def _at(self, x: FloatArray) -> dict[str, FloatArray]:
         """Evaluate the fields at one block of points."""
+        total: Any = 0.0
+        for weight, mean, cov in self._normal(self._fields(x)):
+            total = total + weight * np.array(self._moments(mean, cov))
+        first, second = total[:, 0], total[:, 1]
+        sd = np.sqrt(np.maximum(second - first**2, 0.0))
+        return self._named(first, "") | self._named(sd, "_sd")
 
     def at(self, x: ArrayLike) -> dict[str, FloatArray]:
         """Evaluate the fields at points, averaged over all hypotheses and members.
@@ -209,8 +251,7 @@ class AveragedFit(Described, ABC):
     def _drawn(self, fields: Fields, n_draws: int, seed: int) -> list[FloatArray]:
         """Draw fields at points from the posterior, each (draw, point)."""
         if n_draws < 1:
-            msg = f"n_draws must be 1 or more, got {n_draws}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"n_draws must be 1 or more, got {n_draws}")
         rng = np.random.default_rng(seed)
         counts = rng.multinomial(n_draws, [weight for weight, _, _ in self._used])
         out: list[list[FloatArray]] = [[] for _ in fields]
@@ -271,24 +312,3 @@ class AveragedFit(Described, ABC):
             "probabilities": self.probabilities,
             "probability_homogeneous": self.probabilities["homogeneous"],
         }
-
-
-def fit_record(data: Displacements, problem: Problem, members: Sequence[Member]) -> dict[str, Any]:
-    """Return the fields common to all fits, as keyword arguments of `AveragedFit`.
-
-    Args:
-        data: Displacements.
-        problem: Steps, splines and priors.
-        members: Fits by amplitude and length.
-    """
-    return {
-        "log_evidences": summed_evidences(members),
-        "members": tuple(members),
-        "splines": problem.splines,
-        "tau": data.tau,
-        "n_steps": len(data.dx),
-        "units": (data.length_unit, data.time_unit),
-        "ground": data.ground,
-        "fingerprint": data.fingerprint,
-        "_problem": problem,
-    }

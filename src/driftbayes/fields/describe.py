@@ -3,8 +3,7 @@
 __all__ = ["describe_field", "describe_flight", "field_dataset", "flight_dataset"]
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 _N_POINTS = {1: 200, 2: 60}
 # Number of posterior draws stored in a file, over which presence is averaged, and points per block.
 _N_DRAWS, _BLOCK = 32, 500
+# Name, unit and long name of a field.
+_Field: TypeAlias = tuple[str, str, str]
 
 
 @summarise.register
@@ -52,38 +53,37 @@ def _(result: AveragedFit) -> str:
 @describe.register
 def describe_field(result: FieldFit) -> Card:
     """Describe the evidence, the range of the fields and the smoothness."""
-    facts = _facts(result)
-    facts.insert(-1, ("method", f"Laplace's approximation, {_density(result)}"))
-    error = f"{number(result.density_error, 2)} nats by the density of steps"
-    facts.insert(-1, ("error of ln L", error))
-    rough = f"{number(result.roughness, 2)} (95 % of the steps have less)"
-    facts.insert(-1, ("|∇κ|√(τ/κ)", rough))
+    facts = [
+        ("method", f"Laplace's approximation, {_density(result)}"),
+        ("error of ln L", f"{number(result.density_error, 2)} nats by the density of steps"),
+        ("|∇κ|√(τ/κ)", _roughness(result)),
+    ]
     if result.n_near_walls:
-        facts.insert(-1, ("left out", f"{result.n_near_walls:,} steps that begin near a wall"))
-    heads = ("sd of ln κ", _flow_head(result))
-    units = (1.0, result.priors.flow)
-    d = result.splines.n_dim
-    fields = [("kappa", "kappa", 2), *((f"flow_{axis}", "flow", 1) for axis in "xy"[:d])]
-    tables = [_evidence_table(result, heads, units), _range_table(result, fields)]
-    return Card("FieldFit", summarise(result), tuple(facts), (), tuple(tables), result.warnings)
+        facts.append(("left out", f"{result.n_near_walls:,} steps that begin near a wall"))
+    heads, units = ("sd of ln κ",), (1.0, result.priors.flow)
+    return _card(result, facts, heads, units, {"kappa": _unit(result, 2)})
 
 
 @describe.register
 def describe_flight(result: FlightFit) -> Card:
     """Describe the evidence, the range of the fields and the smoothness."""
-    facts = _facts(result)
-    facts.insert(-1, ("method", "Laplace's approximation, filter along each run"))
-    rough = f"{number(result.roughness, 2)} (95 % of the steps have less)"
-    facts.insert(-1, ("change over a step", rough))
-    heads = ("sd of ln σ", "sd of ln T", _flow_head(result))
-    units = (1.0, 1.0, result.priors.flow)
-    fields = [("sigma", "sigma", 1), ("memory_time", "memory_time", 0), ("k", "k", 2)]
-    fields += [(f"flow_{axis}", "flow", 1) for axis in "xy"[: result.splines.n_dim]]
-    tables = [_evidence_table(result, heads, units), _range_table(result, fields)]
-    return Card("FlightFit", summarise(result), tuple(facts), (), tuple(tables), result.warnings)
+    facts = [
+        ("method", "Laplace's approximation, filter along each run"),
+        ("change over a step", _roughness(result)),
+    ]
+    heads, units = ("sd of ln σ", "sd of ln T"), (1.0, 1.0, result.priors.flow)
+    fields = {name: unit for name, unit, _ in _flight_fields(result)}
+    return _card(result, facts, heads, units, fields)
 
 
-def _facts(result: AveragedFit) -> list[tuple[str, str]]:
+def _card(
+    result: AveragedFit,
+    own_facts: list[tuple[str, str]],
+    heads: tuple[str, ...],
+    units: tuple[float, ...],
+    fields: dict[str, str],
+) -> Card:
+    """Describe a fit, given facts of its own, its amplitudes, and units of fields by name."""
     length, time = result.units
     sides = " × ".join(readable(s, length, 4) for s in result.splines.high - result.splines.low)
     intervals = " × ".join(str(n) for n in result.splines.n_intervals)
@@ -91,12 +91,20 @@ def _facts(result: AveragedFit) -> list[tuple[str, str]]:
         ("tau", readable(result.tau, time)),
         ("steps", f"{result.n_steps:,}, {result.splines.n_dim}D"),
         ("region", f"{sides}; {intervals} spline intervals"),
-        ("fingerprint", result.fingerprint),
     ]
     if result.ground is not None:
         centre = f"{result.ground.lon:.4f}° E, {result.ground.lat:.4f}° N"
-        facts.insert(3, ("origin of x, y", centre))
-    return facts
+        facts.append(("origin of x, y", centre))
+    facts += [*own_facts, ("fingerprint", result.fingerprint)]
+    heads = (*heads, with_unit("sd of u", _unit(result, 1)))
+    fields = fields | {name: unit for name, unit, _ in _flow_fields(result)}
+    tables = (_evidence_table(result, heads, units), _range_table(result, fields))
+    kind = type(result).__name__
+    return Card(kind, summarise(result), tuple(facts), (), tables, result.warnings)
+
+
+def _roughness(result: AveragedFit) -> str:
+    return f"{number(result.roughness, 2)} (95 % of the steps have less)"
 
 
 def _density(result: FieldFit) -> str:
@@ -128,27 +136,27 @@ def _evidence_table(result: AveragedFit, names: tuple[str, ...], units: tuple[fl
     return Table(heads, tuple(rows), "l" + "r" * (len(heads) - 1), title=title)
 
 
-def _flow_head(result: AveragedFit) -> str:
-    return with_unit("sd of u", Parameter("u", "u", 1, -1).unit(*result.units))
-
-
-def _range_table(result: AveragedFit, fields: list[tuple[str, str, int]]) -> Table:
-    """Tabulate lowest, median and highest values; a field is a name, key of `at`, length power."""
-    fields_at_places = result.at(result.places)
+def _range_table(result: AveragedFit, units: dict[str, str]) -> Table:
+    """Tabulate lowest, median and highest values of fields, given their units by name."""
+    fields = _by_component(result.at(result.places))
     rows = []
-    for name, key, power in fields:
-        column = "xy".find(name[-1]) if key == "flow" else None
-        mean, sd = (fields_at_places[key + suffix] for suffix in ("", "_sd"))
-        if column is not None:
-            mean, sd = mean[:, column], sd[:, column]
+    for name, unit in units.items():
+        mean, sd = fields[name], fields[f"{name}_sd"]
         order = np.argsort(mean)
         indices = [order[0], order[len(order) // 2], order[-1]]
-        unit = _unit(result, power, 1 if key == "memory_time" else -1)
         rows.append((name, unit, *(with_error(mean[i], sd[i]) for i in indices)))
     title = "Fields where there are steps, averaged over all models: posterior mean ± sd"
-    return Table(
-        ("field", "unit", "lowest", "median", "highest"), tuple(rows), "llrrr", title=title
-    )
+    heads = ("field", "unit", "lowest", "median", "highest")
+    return Table(heads, tuple(rows), "llrrr", title=title)
+
+
+def _by_component(fields: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """Replace "flow" by its components "flow_x" and "flow_y", and likewise their errors."""
+    out = {name: values for name, values in fields.items() if not name.startswith("flow")}
+    for suffix in ("", "_sd"):
+        flow = np.moveaxis(fields.get(f"flow{suffix}", np.zeros((1, 0))), -1, 0)
+        out |= {f"flow_{axis}{suffix}": part for axis, part in zip("xy", flow, strict=False)}
+    return out
 
 
 def _unit(result: AveragedFit, power: int, time: int = -1) -> str:
@@ -158,60 +166,46 @@ def _unit(result: AveragedFit, power: int, time: int = -1) -> str:
 @to_dataset.register(FieldFit)
 def field_dataset(result: FieldFit) -> "xr.Dataset":
     """Fields on a regular grid by the CF conventions, with errors and the number of steps."""
-    names = [
-        ("kappa", "kappa", _unit(result, 2), "diffusivity"),
-        ("log_kappa", "log_kappa", "1", "natural logarithm of the diffusivity"),
+    fields = [
+        ("kappa", _unit(result, 2), "diffusivity"),
+        ("log_kappa", "1", "natural logarithm of the diffusivity"),
     ]
-    names += _flow_names(result)
-    law = "dX = (u + grad kappa) dt + sqrt(2 kappa) dW (Ito)"
-    return _gridded(result, names, law)
+    return _gridded(result, fields, "dX = (u + grad kappa) dt + sqrt(2 kappa) dW (Ito)")
 
 
 @to_dataset.register(FlightFit)
 def flight_dataset(result: FlightFit) -> "xr.Dataset":
     """Fields on a regular grid by the CF conventions, with errors and the number of steps."""
-    names = [
-        ("sigma", "sigma", _unit(result, 1), "standard deviation of the velocity"),
-        ("memory_time", "memory_time", _unit(result, 0, 1), "memory time of the velocity"),
-        ("k", "k", _unit(result, 2), "diffusivity at long times"),
-    ]
-    names += _flow_names(result)
     law = "dX = (u + sigma w) dt, dw = (-w/T + grad sigma) dt + sqrt(2/T) dW"
-    return _gridded(result, names, law)
+    return _gridded(result, _flight_fields(result), law)
 
 
-def _flow_names(result: AveragedFit) -> list[tuple[str, str, str, str]]:
+def _flight_fields(result: AveragedFit) -> list[_Field]:
     return [
-        (f"flow_{axis}", "flow", _unit(result, 1), f"mean flow along {axis}")
+        ("sigma", _unit(result, 1), "standard deviation of the velocity"),
+        ("memory_time", _unit(result, 0, 1), "memory time of the velocity"),
+        ("k", _unit(result, 2), "diffusivity at long times"),
+    ]
+
+
+def _flow_fields(result: AveragedFit) -> list[_Field]:
+    return [
+        (f"flow_{axis}", _unit(result, 1), f"mean flow along {axis}")
         for axis in "xy"[: result.splines.n_dim]
     ]
 
 
-def _drawn(
-    result: AveragedFit,
-    points: FloatArray,
-    names: list[tuple[str, str, str, str]],
-    laid: Callable[[FloatArray], FloatArray],
-) -> dict[str, Any]:
-    """Draw diffusivity and flow from the posterior, in single precision."""
+def _drawn(result: AveragedFit, points: FloatArray) -> dict[str, FloatArray]:
+    """Draw diffusivity and flow from the posterior."""
     # The same seed draws the same fields at all points, so points can be processed in blocks.
     parts = [result.draw(points[i : i + _BLOCK], _N_DRAWS) for i in range(0, len(points), _BLOCK)]
     drawn = {key: np.concatenate([part[key] for part in parts], axis=1) for key in parts[0]}
-    out = {}
-    for name, key, unit, text in names:
-        if key in ("kappa", "k", "flow"):
-            values = drawn[key]
-            if key == "flow":
-                values = values[..., "xy".find(name[-1])]
-            fields = np.array([laid(field) for field in values], dtype=np.float32)
-            attributes = {"units": unit} if unit else {}
-            attributes |= {"long_name": f"draws of the {text} from its posterior"}
-            out[f"{name}_draw"] = ("draw", "y", "x"), fields, attributes
-    return out
+    drawn_names = ("kappa", "k", "flow")
+    return _by_component({key: values for key, values in drawn.items() if key in drawn_names})
 
 
-def _gridded(result: AveragedFit, names: list[tuple[str, str, str, str]], law: str) -> "xr.Dataset":
-    """Evaluate fields on a grid; each is a name, key of `at`, unit and long name."""
+def _gridded(result: AveragedFit, fields: list[_Field], law: str) -> "xr.Dataset":
+    """Evaluate fields and the flow on a grid."""
     import xarray as xr
 
     splines, (length, _) = result.splines, result.units
@@ -222,7 +216,8 @@ def _gridded(result: AveragedFit, names: list[tuple[str, str, str, str]], law: s
     edges = [np.linspace(low, high, n + 1) for low, high, n in ends]
     axes = [0.5 * (e[1:] + e[:-1]) for e in edges]
     points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
-    fields = result.at(points)
+    found = _by_component(result.at(points))
+    drawn = _drawn(result, points) if d == 2 else {}
     dims = ("y", "x")[2 - d :]
     steps = np.histogramdd(result.places, bins=edges, weights=result.place_counts)[0]
 
@@ -232,34 +227,26 @@ def _gridded(result: AveragedFit, names: list[tuple[str, str, str, str]], law: s
     variables: dict[str, Any] = {
         "n_steps": (dims, steps.T, {"long_name": "number of steps that begin here"})
     }
-    for name, key, unit, text in names:
-        mean, sd = (fields[key + suffix] for suffix in ("", "_sd"))
-        if key == "flow":
-            mean, sd = mean[:, "xy".find(name[-1])], sd[:, "xy".find(name[-1])]
-        attributes = {"units": unit} if unit else {}
-        variables[name] = (
-            dims,
-            on_grid(mean),
-            attributes | {"long_name": f"posterior mean of the {text}"},
-        )
-        error = attributes | {"long_name": f"posterior standard deviation of the {text}"}
-        variables[f"{name}_sd"] = dims, on_grid(sd), error
-    if d == 2:
-        variables |= _drawn(result, points, names, on_grid)
+    draws: dict[str, Any] = {}
+    for name, unit, text in fields + _flow_fields(result):
+        units = {"units": unit} if unit else {}
+        for suffix, kind in (("", "mean"), ("_sd", "standard deviation")):
+            attributes = units | {"long_name": f"posterior {kind} of the {text}"}
+            variables[name + suffix] = dims, on_grid(found[name + suffix]), attributes
+        if name in drawn:
+            # In single precision.
+            values = np.array([on_grid(field) for field in drawn[name]], dtype=np.float32)
+            attributes = units | {"long_name": f"draws of the {text} from its posterior"}
+            draws[f"{name}_draw"] = ("draw", *dims), values, attributes
     coordinates = {
         name: (name, axis, {"axis": name.upper()} | ({"units": length} if length else {}))
         for name, axis in zip("xy", axes, strict=False)
     }
-    centre = (
-        {}
-        if result.ground is None
-        else {
-            "origin_longitude": result.ground.lon,
-            "origin_latitude": result.ground.lat,
-            "frame": result.ground.frame,
-        }
-    )
-    return xr.Dataset(variables, coordinates).assign_attrs(
+    centre: dict[str, Any] = {}
+    if (ground := result.ground) is not None:
+        centre = {"origin_longitude": ground.lon, "origin_latitude": ground.lat}
+        centre["frame"] = ground.frame
+    return xr.Dataset(variables | draws, coordinates).assign_attrs(
         Conventions="CF-1.11",
         driftbayes_version=__version__,
         convention=law,

@@ -10,7 +10,7 @@ Fokker–Planck equation (`transition`).
 __all__ = ["DENSITIES", "FieldFit", "fit_field"]
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
-from driftbayes.fields.averages import AveragedFit, Fields, fit_record
+from driftbayes.fields.averages import AveragedFit, Fields
 from driftbayes.fields.fokker_planck import Grid
 from driftbayes.fields.local import HYPOTHESES, FieldPriors, LocalSteps, StepSums, default_boxes
 from driftbayes.fields.prepare import (
@@ -61,30 +61,22 @@ class FieldFit(AveragedFit):
     refusal: str = ""
     n_near_walls: int = 0
 
-    def _at(self, x: FloatArray) -> dict[str, FloatArray]:
-        fields, d = self._fields(x), self.splines.n_dim
-        first = np.zeros((2 + 2 * d, len(fields[0][0][1])))
-        second = np.zeros_like(first)
-        for weight, mean, cov in self._normal(fields):
-            size = np.exp(mean[0] + 0.5 * cov[0, 0])
-            square = size**2 * np.exp(cov[0, 0])
-            means, squares = [size, mean[0]], [square, mean[0] ** 2 + cov[0, 0]]
-            for i in range(1, 1 + d):
-                # κ is log-normal, and ∇κ = κ ∇ln κ.
-                means.append(size * (mean[i] + cov[0, i]))
-                squares.append(square * ((mean[i] + 2 * cov[0, i]) ** 2 + cov[i, i]))
-            means += list(mean[1 + d :])
-            squares += [mean[i] ** 2 + cov[i, i] for i in range(1 + d, 1 + 2 * d)]
-            first += weight * np.array(means)
-            second += weight * np.array(squares)
-        sds = np.sqrt(np.maximum(second - first**2, 0.0))
-        out = {}
-        for suffix, values in (("", first), ("_sd", sds)):
-            out["kappa" + suffix] = values[0]
-            out["log_kappa" + suffix] = values[1]
-            out["kappa_gradient" + suffix] = values[2 : 2 + d].T
-            out["flow" + suffix] = values[2 + d :].T
-        return out
+    def _moments(self, mean: FloatArray, cov: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+        d = self.splines.n_dim
+        size = np.exp(mean[0] + 0.5 * cov[0, 0])
+        square = size**2 * np.exp(cov[0, 0])
+        out = [(size, square), (mean[0], mean[0] ** 2 + cov[0, 0])]
+        for i in range(1, 1 + d):
+            # κ is log-normal, and ∇κ = κ ∇ln κ.
+            slope_square = square * ((mean[i] + 2 * cov[0, i]) ** 2 + cov[i, i])
+            out.append((size * (mean[i] + cov[0, i]), slope_square))
+        return out + [(mean[i], mean[i] ** 2 + cov[i, i]) for i in range(1 + d, 1 + 2 * d)]
+
+    def _named(self, values: FloatArray, suffix: str) -> dict[str, FloatArray]:
+        d = self.splines.n_dim
+        kappa, log_kappa, gradient, flow = values[0], values[1], values[2 : 2 + d], values[2 + d :]
+        named = {"kappa": kappa, "log_kappa": log_kappa, "kappa_gradient": gradient.T}
+        return {name + suffix: part for name, part in (named | {"flow": flow.T}).items()}
 
     def draw(self, x: ArrayLike, n_draws: int = 100, *, seed: int = 0) -> dict[str, FloatArray]:
         d = self.splines.n_dim
@@ -97,7 +89,7 @@ class FieldFit(AveragedFit):
         }
 
     def _fields(self, x: FloatArray) -> Fields:
-        """Return ln κ, its derivatives along each axis, and the flow."""
+        # ln κ, its derivatives along each axis, and the flow.
         full, slopes = self._designs(x)
         flows = [[(1 + i, full)] for i in range(self.splines.n_dim)]
         return [[(0, full)], *([(0, slope)] for slope in slopes), *flows]
@@ -115,7 +107,6 @@ class FieldFit(AveragedFit):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about accuracy and resolution."""
         out = []
         if self.density == "local" and self.roughness > _MAX_ROUGHNESS:
             advice = "--density fokker-planck or a smaller tau"
@@ -128,13 +119,12 @@ class FieldFit(AveragedFit):
         return tuple(out + self._resolution_warnings())
 
     def to_json(self) -> dict[str, Any]:
-        """Return evidence and smoothness as plain numbers and text."""
         amplitudes = {"sd_log_kappa": 1.0, "sd_flow": self.priors.flow}
         return self._evidence_json(amplitudes) | {
             "density": self.density,
             "density_error": self.density_error,
             "n_near_walls": self.n_near_walls,
-            "priors": {"kappa": self.priors.kappa, "flow": self.priors.flow},
+            "priors": asdict(self.priors),
         }
 
 
@@ -200,85 +190,57 @@ def fit_field(
         msg = "the Fokker–Planck density does not support periodic domains; use --density local"
         raise DriftbayesError(msg)
     if is_far_from_walls.sum() < MIN_STEPS and density == "local":
-        msg = (
+        raise DriftbayesError(
             f"only {is_far_from_walls.sum()} steps begin more than four standard deviations from "
             "the walls; use --density fokker-planck"
         )
-        raise DriftbayesError(msg)
     used = is_far_from_walls if is_far_from_walls.sum() >= MIN_STEPS else ~is_far_from_walls
     n_boxes = default_boxes(int(used.sum()), data.n_dim, summed=in_boxes)
     sums = StepSums.of(x[used], data.dx[used], data.tau, splines, n_boxes)
     local = LocalSteps(sums, splines, priors)
-    long_steps = _LongSteps((x, ends), edge, local, names)
+
+    def choose_grid(kappa: FloatArray) -> Grid:
+        """Choose a grid for the diffusivities at the starts of steps; fail if it is too large."""
+        span = (np.minimum(x, ends).min(axis=0), np.maximum(x, ends).max(axis=0))
+        low, high = span if edge is None else edge
+        grid = choose_cells(low, high, data.tau, kappa, walls=edge is not None)
+        check_work(grid, local, len(x), names)
+        return grid
+
     # Check early: a grid for the mean diffusivity is coarser than the final one.
     is_required = density == "fokker-planck" or is_far_from_walls.sum() < MIN_STEPS
     if is_required:
-        long_steps.grid(np.exp(local.start()[:1]))
+        choose_grid(np.exp(local.start()[:1]))
     members = fit_members(local, names, progress)
+    best = best_member(members)
     refusal = ""
     too_rough = _roughness(local, members, data.tau) > _MAX_ROUGHNESS
     if is_required or (density == "auto" and too_rough and data.period is None):
         try:
-            problem, fits = long_steps.fit(members, progress)
+            grid = choose_grid(np.exp(local.log_kappa(best.name, best.mode)[0]))
+            problem = TransitionSteps((x, ends), grid, local)
+            fits = fit_members(problem, names, progress)
         except DriftbayesError as error:
             if is_required:
                 raise
             refusal = str(error).split(";")[0]
         else:
             corrected, density_error = _corrected(problem, fits)
-            return FieldFit(
-                **fit_record(data, problem, corrected),
+            return FieldFit.of(
+                *(data, problem, corrected),
                 priors=priors,
                 density="fokker-planck",
                 density_error=density_error,
             )
-    rough = _step_roughness(local, best_member(members), data.tau)
-    record = fit_record(data, local, members) | {"n_steps": int(used.sum())}
-    return FieldFit(
-        **record,
+    rough = _step_roughness(local, best, data.tau)
+    return FieldFit.of(
+        *(data, local, members),
+        n_steps=int(used.sum()),
         priors=priors,
         density_error=float(0.375 * np.sum(sums.n * rough**2)),
         refusal=refusal,
         n_near_walls=int((~used).sum()),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _LongSteps:
-    """Steps with the Fokker–Planck density.
-
-    Args:
-        steps: Start and end positions of steps.
-        walls: Lower and upper walls, if any.
-        local: The same problem with the local Gaussian density.
-        names: The hypotheses.
-    """
-
-    steps: tuple[FloatArray, FloatArray]
-    walls: FloatArray | None
-    local: LocalSteps
-    names: Sequence[str]
-
-    def grid(self, kappa: FloatArray) -> Grid:
-        """Choose a grid for the diffusivities at the starts of steps; fail if it is too large."""
-        low, high = (
-            (np.minimum(*self.steps).min(axis=0), np.maximum(*self.steps).max(axis=0))
-            if self.walls is None
-            else self.walls
-        )
-        tau = self.local.data.tau
-        grid = choose_cells(low, high, tau, kappa, walls=self.walls is not None)
-        check_work(grid, self.local, len(self.steps[0]), self.names)
-        return grid
-
-    def fit(
-        self, members: Sequence[Member], progress: Progress
-    ) -> tuple[TransitionSteps, list[Member]]:
-        """Fit all hypotheses, on a grid chosen from the local fit."""
-        best = best_member(members)
-        grid = self.grid(np.exp(self.local.log_kappa(best.name, best.mode)[0]))
-        problem = TransitionSteps(self.steps, grid, self.local)
-        return problem, fit_members(problem, self.names, progress)
 
 
 def _corrected(problem: TransitionSteps, members: Sequence[Member]) -> tuple[list[Member], float]:

@@ -139,15 +139,6 @@ class FlightSteps(DifferencedProblem):
         k = variance / (2 * self.tau * (1 + np.expm1(-x) / x))
         return np.r_[np.log(k), np.log(x / self.tau), mean / self.tau]
 
-    def rough_hessian(self, name: str, theta: FloatArray) -> FloatArray:
-        """Return the negative Hessian.
-
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
-        return self.differences(name, theta)
-
     def _fields(self, name: str, theta: FloatArray) -> _Fields:
         """Convert ln k, ln γ and the flow to ln σ, ln T and the flow."""
         parts = self.parts(name)
@@ -181,12 +172,6 @@ class FlightSteps(DifferencedProblem):
         return out
 
     def value(self, name: str, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return ln L and its gradient.
-
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
         fields = self._fields(name, theta)
         sums = run_in_threads(self._sums, [(runs, fields) for runs in self.runs])
         total = float(sum(value for value, _ in sums))
@@ -208,12 +193,8 @@ class FlightSteps(DifferencedProblem):
         d, tau, x = self.n_dim, self.tau, runs.x
         where = self._evaluation_points(fields, runs)
         fields_at_steps = self._at(fields, where)
-        s, slopes, log_time, u = (
-            fields_at_steps[:, 0, 0],
-            fields_at_steps[:, 0, 1:],
-            fields_at_steps[:, 1, 0],
-            fields_at_steps[:, 2:, 0],
-        )
+        s, slopes = fields_at_steps[:, 0, 0], fields_at_steps[:, 0, 1:]
+        log_time, u = fields_at_steps[:, 1, 0], fields_at_steps[:, 2:, 0]
         r = runs.dx - tau * u
         points = [x + 0.5 * tau * u + node * r for node in _NODES] + [x + runs.dx - 0.5 * tau * u]
         along = [self._log_sigma(fields, point) for point in points]
@@ -262,14 +243,7 @@ class FlightSteps(DifferencedProblem):
         return np.broadcast_to(first, shape), np.broadcast_to(second, shape)
 
     def differences(self, name: str, theta: FloatArray) -> FloatArray:
-        """Return the negative Hessian by finite differences of the gradient.
-
-        A coefficient affects only the runs near its spline; other runs are skipped.
-
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
+        # A coefficient affects only the runs near its spline; other runs are skipped.
         fields = self._fields(name, theta)
         base = run_in_threads(self._sums, [(runs, fields) for runs in self.runs])
         is_near = np.array(

@@ -3,7 +3,7 @@
 __all__ = ["FlightFit", "fit_flight"]
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
-from driftbayes.fields.averages import AveragedFit, Fields, fit_record
+from driftbayes.fields.averages import AveragedFit, Fields
 from driftbayes.fields.flight import FLIGHT_HYPOTHESES, FlightPriors, FlightSteps
 from driftbayes.fields.prepare import (
     check_data,
@@ -40,22 +40,16 @@ class FlightFit(AveragedFit):
 
     priors: FlightPriors
 
-    def _at(self, x: FloatArray) -> dict[str, FloatArray]:
-        fields, n = self._fields(x), len(_NAMES)
-        totals = np.zeros((n, 4, len(x)))
-        flow = np.zeros((2, self.splines.n_dim, len(x)))
-        for weight, mean, cov in self._normal(fields):
-            for i, total in enumerate(totals):
-                size = np.exp(mean[i] + 0.5 * cov[i, i])
-                square = size**2 * np.exp(cov[i, i])
-                total += weight * np.array([mean[i], mean[i] ** 2 + cov[i, i], size, square])
-            spread = np.einsum("aap->ap", cov)[n:]
-            flow += weight * np.array([mean[n:], mean[n:] ** 2 + spread])
-        out = {"flow": flow[0].T, "flow_sd": np.sqrt(np.maximum(flow[1] - flow[0] ** 2, 0.0)).T}
-        for name, (mean, square, size, size_square) in zip(_NAMES, totals, strict=True):
-            out[name], out[f"log_{name}"] = size, mean
-            out[f"{name}_sd"] = np.sqrt(np.maximum(size_square - size**2, 0.0))
-            out[f"log_{name}_sd"] = np.sqrt(np.maximum(square - mean**2, 0.0))
+    def _moments(self, mean: FloatArray, cov: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+        normal = [(mean[i], mean[i] ** 2 + cov[i, i]) for i in range(len(mean))]
+        sizes = [np.exp(mean[i] + 0.5 * cov[i, i]) for i in range(len(_NAMES))]
+        return normal + [(s, s**2 * np.exp(cov[i, i])) for i, s in enumerate(sizes)]
+
+    def _named(self, values: FloatArray, suffix: str) -> dict[str, FloatArray]:
+        n = len(_NAMES)
+        out = {f"flow{suffix}": values[n:-n].T}
+        for name, mean, size in zip(_NAMES, values[:n], values[-n:], strict=True):
+            out[f"{name}{suffix}"], out[f"log_{name}{suffix}"] = size, mean
         return out
 
     def draw(self, x: ArrayLike, n_draws: int = 100, *, seed: int = 0) -> dict[str, FloatArray]:
@@ -65,7 +59,7 @@ class FlightFit(AveragedFit):
         return out | {"flow": np.stack(draws[n:], axis=-1)}
 
     def _fields(self, x: FloatArray) -> Fields:
-        """Return ln σ, ln T, ln k and flow from ln k_0, ln γ_0 and variations of ln σ and ln T."""
+        # ln σ, ln T, ln k and flow from ln k_0, ln γ_0 and variations of ln σ and ln T.
         full, _ = self._designs(x)
         inner = full.copy()
         inner[:, 0] = 0.0
@@ -83,7 +77,6 @@ class FlightFit(AveragedFit):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about accuracy and resolution."""
         out = []
         if self.roughness > _MAX_ROUGHNESS:
             out.append(
@@ -93,14 +86,12 @@ class FlightFit(AveragedFit):
         return tuple(out + self._resolution_warnings())
 
     def to_json(self) -> dict[str, Any]:
-        """Return evidence and smoothness as plain numbers and text."""
-        amplitudes = {
-            "sd_log_sigma": 1.0,
-            "sd_log_memory_time": 1.0,
-            "sd_flow": self.priors.flow,
+        flow = self.priors.flow
+        amplitudes = {"sd_log_sigma": 1.0, "sd_log_memory_time": 1.0, "sd_flow": flow}
+        return self._evidence_json(amplitudes) | {
+            "model": "langevin",
+            "priors": asdict(self.priors),
         }
-        priors = {"gamma": self.priors.gamma, "k": self.priors.k, "flow": self.priors.flow}
-        return self._evidence_json(amplitudes) | {"model": "langevin", "priors": priors}
 
 
 def fit_flight(
@@ -147,7 +138,7 @@ def fit_flight(
     problem = FlightSteps(data, x, make_splines(x, n_intervals), priors)
     _check_work(problem, names)
     members = fit_members(problem, names, progress)
-    return FlightFit(**fit_record(data, problem, members), priors=priors)
+    return FlightFit.of(data, problem, members, priors=priors)
 
 
 def _check_work(problem: FlightSteps, names: Sequence[str]) -> None:
@@ -155,9 +146,8 @@ def _check_work(problem: FlightSteps, names: Sequence[str]) -> None:
     n_per_step = sum(n_evaluations(problem, name) for name in names)
     limit = int(_MAX_WORK[problem.n_dim] / n_per_step)
     if problem.n_steps > limit:
-        msg = (
+        raise DriftbayesError(
             f"random flight with {problem.n_steps:,} steps and the hypotheses {', '.join(names)} "
             f"would take more than 20 min on one core; use at most {limit:,} steps, "
             "fewer --hypotheses or --intervals, a longer tau, or part of the trajectories"
         )
-        raise DriftbayesError(msg)

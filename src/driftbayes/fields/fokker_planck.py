@@ -64,11 +64,10 @@ class Grid:
     def __post_init__(self) -> None:
         """Check that the edges define cells."""
         if len(self.edges) not in (1, 2) or len(self.periodic) != len(self.edges):
-            msg = (
+            raise DriftbayesError(
                 f"a grid has one or two axes, each periodic or not; got {len(self.edges)} axes and "
                 f"{len(self.periodic)} values of periodic"
             )
-            raise DriftbayesError(msg)
         for edges in self.edges:
             if len(edges) < 3 or not (np.isfinite(edges).all() and (np.diff(edges) > 0).all()):
                 msg = f"edges must be 3 or more increasing numbers, got {np.asarray(edges)[:5]}"
@@ -308,11 +307,10 @@ class FokkerPlanck:
         """
         start = np.asarray(probability, dtype=np.float64)
         if start.shape != self.grid.shape or not (np.isfinite(start).all() and (start >= 0).all()):
-            msg = (
+            raise DriftbayesError(
                 f"probability must be non-negative, of shape {self.grid.shape}; got shape "
                 f"{start.shape}, smallest {float(np.min(start)):g}"
             )
-            raise DriftbayesError(msg)
         _check_time(time)
         p = start.ravel()
         if self.fastest * time <= _MAX_TERMS or p.size > _MAX_DENSE:
@@ -332,11 +330,10 @@ class FokkerPlanck:
         _check_time(time)
         n = self.matrix.shape[0]
         if n > _MAX_DENSE:
-            msg = (
+            raise DriftbayesError(
                 f"a transition matrix of {n:,} cells is too large, at most {_MAX_DENSE:,}; evolve "
                 "one probability at a time, or use fewer cells"
             )
-            raise DriftbayesError(msg)
         n_squares = max(0, int(np.ceil(np.log2(max(self.fastest * time, 1.0)))) - 3)
         out = self._series(np.eye(n), time / 2**n_squares)
         for _ in range(n_squares):
@@ -351,11 +348,10 @@ class FokkerPlanck:
         if mean == 0:
             return start.copy()
         if mean > 50 * _MAX_TERMS:
-            msg = (
+            raise DriftbayesError(
                 f"{mean:,.0f} products would be needed: the time is too long for cells this small; "
                 "use fewer cells or shorter times"
             )
-            raise DriftbayesError(msg)
         width = 9 * np.sqrt(mean) + 40
         first, last = max(0, int(mean - width)), int(mean + width)
         k = np.arange(first, last + 1)
@@ -381,8 +377,7 @@ class FokkerPlanck:
 
 def _check_time(time: float) -> None:
     if not (np.isfinite(time) and time >= 0):
-        msg = f"time must be zero or more, got {time}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"time must be zero or more, got {time}")
 
 
 def fluxes(u: FloatArray, kappa: FloatArray, distance: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -197,12 +197,6 @@ class LocalSteps(Problem):
         return out
 
     def likelihood(self, name: str, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return ln L, its gradient and its negative Hessian.
-
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
         d, parts = self.n_dim, self.parts(name)
         fields = self._fields_at_steps(name, theta)
         total, first, second = log_likelihood(

@@ -39,11 +39,10 @@ def check_data(data: Displacements) -> None:
         msg = f"a field needs one or two dimensions, got {data.n_dim}; read fewer with --columns"
         raise DriftbayesError(msg)
     if not data.is_regular:
-        msg = (
+        raise DriftbayesError(
             "a field is fitted to exact positions at one sampling time; these have errors or "
             "irregular times: give a tau, and leave out the errors if they are small"
         )
-        raise DriftbayesError(msg)
     if len(data.dx) < MIN_STEPS:
         msg = f"a field needs {MIN_STEPS} or more steps, got {len(data.dx)}; use a smaller tau"
         raise DriftbayesError(msg)
@@ -73,11 +72,8 @@ def wrapped_origin(data: Displacements) -> FloatArray:
     Args:
         data: Displacements.
     """
-    x = data.origin
-    if data.period is None:
-        return x
-    out = x.copy()
-    for axis, period in enumerate(data.period):
+    out = data.origin.copy()
+    for axis, period in enumerate(data.period or ()):
         if period is not None:
             out[:, axis] %= period
     return out
@@ -100,16 +96,14 @@ def make_splines(x: FloatArray, n_intervals: int | None) -> Splines:
         raise DriftbayesError(msg)
     n = _N_INTERVALS[x.shape[1]] if n_intervals is None else n_intervals
     if n < 2:
-        msg = f"a field needs 2 or more intervals along its longer side, got {n}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"a field needs 2 or more intervals along its longer side, got {n}")
     counts = np.maximum(2, np.round(n * side / side.max())).astype(np.int64)
     splines = Splines(low, high, tuple(int(count) for count in counts))
     if splines.size > _MAX_COEFFICIENTS:
-        msg = (
+        raise DriftbayesError(
             f"{n} intervals make {splines.size:,} splines, more than {_MAX_COEFFICIENTS:,}; use "
             "fewer (--intervals)"
         )
-        raise DriftbayesError(msg)
     return splines
 
 
@@ -126,17 +120,15 @@ def check_walls(walls: ArrayLike, x: FloatArray, ends: FloatArray) -> FloatArray
     """
     edge = np.asarray(walls, dtype=np.float64)
     if edge.shape != (2, x.shape[1]) or not (edge[1] > edge[0]).all():
-        msg = (
+        raise DriftbayesError(
             f"walls must be a lower and a higher number for each of {x.shape[1]} axes, got "
             f"{edge.tolist()}"
         )
-        raise DriftbayesError(msg)
     outside = ~np.all((x >= edge[0]) & (x <= edge[1]) & (ends >= edge[0]) & (ends <= edge[1]), 1)
     if outside.any():
         low, high = np.minimum(x, ends).min(axis=0), np.maximum(x, ends).max(axis=0)
-        msg = (
+        raise DriftbayesError(
             f"{int(outside.sum()):,} steps begin or end beyond the walls; positions span "
             f"{low.tolist()} to {high.tolist()}"
         )
-        raise DriftbayesError(msg)
     return edge

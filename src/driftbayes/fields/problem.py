@@ -121,7 +121,12 @@ class Problem(ABC):
 
     @abstractmethod
     def likelihood(self, name: str, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return ln L, its gradient, and its negative Hessian or an approximation of that."""
+        """Return ln L, its gradient, and its negative Hessian or an approximation of that.
+
+        Args:
+            name: The hypothesis.
+            theta: Its parameters.
+        """
 
     @abstractmethod
     def start(self) -> FloatArray:
@@ -185,12 +190,12 @@ class DifferencedProblem(Problem):
     def value(self, name: str, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return ln L and its gradient."""
 
-    @abstractmethod
     def rough_hessian(self, name: str, theta: FloatArray) -> FloatArray:
         """Return an approximate negative Hessian for a first search."""
+        return self.differences(name, theta)
 
     def likelihood(self, name: str, theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return ln L, its gradient, and the negative Hessian at the reference point."""
+        # The Hessian is that at the reference point.
         if name not in self.hessians:
             self.hessians[name] = self.rough_hessian(name, theta)
         return (*self.value(name, theta), self.hessians[name])
@@ -243,10 +248,9 @@ def _mode(
         value, gradient, curvature = trial
         if decrement < problem.tolerance and damping == 0:
             return theta, value, curvature
-    msg = (
+    raise DriftbayesError(
         "no posterior mode of a field was found; use fewer intervals (--intervals) or a smaller tau"
     )
-    raise DriftbayesError(msg)
 
 
 def laplace(

@@ -63,12 +63,11 @@ def choose_cells(
     limit = _MAX_CELLS[len(low)]
     if np.prod(counts) > limit:
         shown = " × ".join(str(count) for count in counts)
-        msg = (
+        raise DriftbayesError(
             f"the Fokker–Planck density of steps this short needs {shown} cells, more than "
             f"{limit:,}; use the local Gaussian density (--density local), which is for short "
             "steps, or a longer tau"
         )
-        raise DriftbayesError(msg)
     return Grid.regular(*ends, [int(count) for count in counts])
 
 
@@ -93,12 +92,11 @@ def check_work(grid: Grid, local: LocalSteps, n_steps: int, names: Sequence[str]
     )
     work = float(n_products * sum(n_evaluations(local, name) for name in names))
     if work > _MAX_WORK:
-        msg = (
+        raise DriftbayesError(
             f"the Fokker–Planck density on {' × '.join(str(n) for n in grid.shape)} cells needs "
             f"{work:.1g} multiplications, more than {_MAX_WORK:.1g}; use the local Gaussian "
             "density at a smaller tau, fewer --intervals, or --hypotheses kappa"
         )
-        raise DriftbayesError(msg)
 
 
 class TransitionSteps(DifferencedProblem):
@@ -122,16 +120,9 @@ class TransitionSteps(DifferencedProblem):
         self._neighbours, self._faces = _neighbours(grid)
 
     def start(self) -> FloatArray:
-        """Estimate the constants of the homogeneous model by moments."""
         return self.local.start()
 
     def rough_hessian(self, name: str, theta: FloatArray) -> FloatArray:
-        """Return the negative Hessian of the local Gaussian density.
-
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
         return self.local.likelihood(name, theta)[2]
 
     @cached_property
@@ -183,12 +174,11 @@ class TransitionSteps(DifferencedProblem):
         q = float(leaving.max())
         mean = q * self.tau
         if not mean <= _MAX_TERMS:
-            msg = (
+            raise DriftbayesError(
                 f"{mean:,.0f} terms would be needed: kappa varies by too much for a grid of equal "
                 "cells; use fewer intervals (--intervals) or the local Gaussian density "
                 "(--density local) at a smaller tau"
             )
-            raise DriftbayesError(msg)
         # At least as many terms as cells along a path, so that no probability is zero.
         last = max(int(mean + 9 * np.sqrt(mean) + 20), sum(self.grid.shape))
         k = np.arange(last + 1)
@@ -230,12 +220,6 @@ class TransitionSteps(DifferencedProblem):
         return float(total - len(self.steps[0]) * np.log(self.grid.volumes.flat[0]))
 
     def value(self, name: str, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return ln L and its gradient.
-
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
         p, (stay, incoming, outgoing, weights), q = self.transitions(name, theta)
         np.maximum(p, _TINY, out=p)
         slope = np.zeros_like(p)
@@ -269,12 +253,6 @@ class TransitionSteps(DifferencedProblem):
         return out
 
     def differences(self, name: str, theta: FloatArray) -> FloatArray:
-        """Return the negative Hessian by finite differences of the gradient.
-
-        Args:
-            name: The hypothesis.
-            theta: Its parameters.
-        """
         base = self.value(name, theta)[1]
         rows = []
         for i, size in self.difference_steps(name):

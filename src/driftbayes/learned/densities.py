@@ -138,12 +138,11 @@ def _validation_parts(trajectory: IntArray, seed: int, split: int) -> list[BoolA
     """Return masks of whole trajectories for early stopping."""
     numbers = np.unique(trajectory)
     if len(numbers) < 2 or len(trajectory) < _MIN_ROWS:
-        msg = (
+        raise DriftbayesError(
             f"a density cannot be learned from {len(trajectory)} displacements of {len(numbers)} "
             f"trajectories, expected {_MIN_ROWS} of 2 trajectories or more in every part of the "
             "data; use a smaller tau, or more trajectories"
         )
-        raise DriftbayesError(msg)
     key = np.array([whole(seed, "seed"), split + 1], dtype=np.uint64)
     order = np.random.Generator(np.random.Philox(key=key)).permutation(numbers)
     n_parts = min(_PARTS, len(numbers))

@@ -5,6 +5,7 @@ __all__ = ["cell_places", "place_inputs"]
 import numpy as np
 
 from driftbayes.data.sampling import Displacements
+from driftbayes.fields.prepare import wrapped_origin
 from driftbayes.typing import FloatArray
 
 
@@ -47,10 +48,7 @@ def cell_places(data: Displacements) -> tuple[FloatArray, bool] | None:
         return np.asarray(data.lonlat), True
     if data.n_dim > 2:
         return None
-    places = data.origin.copy()
-    for axis, length in enumerate(data.period or ()):
-        if length is not None:
-            places[:, axis] %= length
+    places = wrapped_origin(data)
     if data.n_dim == 1:
         places = np.concatenate([places, np.zeros_like(places)], axis=1)
     return places, False

@@ -68,11 +68,10 @@ def score_learned(
     """
     require_optax()
     if data.n_particles < _MIN_TRAJECTORIES:
-        msg = (
+        raise DriftbayesError(
             f"a learned density needs {_MIN_TRAJECTORIES} trajectories or more, got "
             f"{data.n_particles}; score models alone, or use more trajectories"
         )
-        raise DriftbayesError(msg)
     check_folds(data, n_folds)
     training = training or Training()
     steps = successive_steps(data)

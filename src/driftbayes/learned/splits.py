@@ -56,21 +56,19 @@ def successive_steps(data: Displacements) -> Steps:
         ([False, True, False, True], [0.0, 1.0, 0.0, 3.0])
     """
     if not np.allclose(data.interval, data.tau, rtol=1e-3, atol=0):
-        msg = (
+        raise DriftbayesError(
             "a learned density needs steps of equal duration, got "
             f"{readable(float(data.interval.min()), data.time_unit)} to "
             f"{readable(float(data.interval.max()), data.time_unit)}; give --tau as a time, and "
             "split trajectories at gaps"
         )
-        raise DriftbayesError(msg)
     first = np.zeros(len(data.dx), dtype=bool)
     first[np.cumsum(data.row_sizes) - data.row_sizes] = True
     if first.all():
-        msg = (
+        raise DriftbayesError(
             f"no two successive displacements at tau = {readable(data.tau, data.time_unit)}, as a "
             "density given the previous displacement needs; use a smaller tau"
         )
-        raise DriftbayesError(msg)
     previous = np.where(first[:, None], 0.0, np.roll(data.dx, 1, axis=0))
     return Steps(data.dx, previous, ~first, np.repeat(data.trajectory, data.row_sizes))
 
@@ -103,21 +101,19 @@ def folds_of(steps: Steps, n_folds: int) -> list[Split]:
     return [Split(fold != number, fold == number) for number in np.unique(fold)]
 
 
-def blocks_of(steps: Steps, seed: int, first: int | None = None) -> list[Split]:
+def blocks_of(steps: Steps, seed: int) -> list[Split]:
     """Divide trajectories, in random order, into blocks that each about double the data.
 
     The test steps of a split are one block, its training steps all earlier blocks; the first split
-    has no training steps.
+    has no training steps. The first block holds 4 trajectories, or a sixteenth of all.
 
     Args:
         steps: Steps of all trajectories.
         seed: Random seed of the order.
-        first: Number of trajectories in the first block; by default 4 or a sixteenth of all.
     """
     numbers = np.unique(steps.trajectory)
     n = len(numbers)
-    if first is None:
-        first = min(max(_MIN_FIRST, int(np.ceil(n * _FIRST_SHARE))), n)
+    first = min(max(_MIN_FIRST, int(np.ceil(n * _FIRST_SHARE))), n)
     key = np.random.Philox(key=np.array([whole(seed, "seed"), 0x626C6B], dtype=np.uint64))
     order = np.random.Generator(key).permutation(numbers)
     n_doublings = max(round(np.log2(n / first)), 1) if n > first else 0

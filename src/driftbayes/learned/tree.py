@@ -16,7 +16,7 @@ from driftbayes.typing import FloatArray, IntArray
 
 # Whether the regressions of a tree include the previous displacement.
 TREES = {"tree:place": False, "tree:place+memory": True}
-_MAX_DEPTH, _STEPS_PER_CELL, _MIN_STEPS = 6, 10, 8
+_MAX_DEPTH, _STEPS_PER_CELL = 6, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ def _tree(steps: Steps, codes: IntArray, split: Split, *, memory: bool) -> Float
     deepest = int(np.clip(np.ceil(np.log2(max(n_train / _STEPS_PER_CELL, 2)) / 2), 1, _MAX_DEPTH))
     cells = codes >> (2 * (_MAX_DEPTH - deepest))
     fine, counts = np.unique(cells[split.train], return_counts=True)
-    levels = levels_of(fine, counts, deepest, _MIN_STEPS)
+    levels = levels_of(fine, counts, deepest)
     nodes = []
     for depth in range(levels.depth + 1):
         at = levels.find(depth, cells >> (2 * (deepest - depth)))
@@ -155,9 +155,8 @@ def _tree(steps: Steps, codes: IntArray, split: Split, *, memory: bool) -> Float
         has_data = index >= 0
         weight = tree.leaf[depth][index[has_data]]
         remaining[has_data] -= weight
-        density = regression.predict(
-            f[split.test][has_data], y[split.test][has_data], index[has_data]
-        )
+        test = np.flatnonzero(split.test)[has_data]
+        density = regression.predict(f[test], y[test], index[has_data])
         with np.errstate(divide="ignore"):
             logs[depth, has_data] = np.log(weight) + density
     # A cell without training steps below a divided cell has the prior predictive density.

@@ -23,7 +23,7 @@ from driftbayes.prediction.first_passage import (
     simulated_law,
 )
 from driftbayes.prediction.forecast import Forecast
-from driftbayes.representation import Table, number, with_error, with_unit
+from driftbayes.representation import Table, number, plain, with_error, with_unit
 
 # Key of the random stream of paths; each model has its own.
 _STREAM = 2**62
@@ -48,8 +48,7 @@ def parse_target(text: str, units: tuple[str, str]) -> tuple[Shape, float]:
         raise DriftbayesError(msg)
     value = in_units(distance, LENGTH, units, "arrival")
     if not (np.isfinite(value) and value > 0):
-        msg = f"the distance of arrival must be positive, got {distance!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the distance of arrival must be positive, got {distance!r}")
     return cast(Shape, shape), value
 
 
@@ -94,39 +93,21 @@ class Arrivals:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers."""
-        return {
-            "shape": self.shape,
-            "distance": self.distance,
-            "choices": [
-                {
-                    name: value if isinstance(value, str) or np.isfinite(value) else None
-                    for name, value in vars(choice).items()
-                }
-                for choice in self.choices
-            ],
-            "notes": list(self.notes),
-        }
+        return dict(plain(self))
 
     def table(self, length_unit: str, time_unit: str) -> Table:
         """Tabulate the arrival under each choice."""
         per_time, shown = readable_unit([choice.horizon for choice in self.choices], time_unit)
         rows = []
         for choice in self.choices:
-            probability = with_error(100 * choice.probability, 100 * choice.error)
-            rows.append(
-                (
-                    number(choice.horizon * per_time, 4),
-                    choice.name,
-                    probability if choice.error > 0 else _percent(choice.probability),
-                    number(choice.early * per_time, 3) if np.isfinite(choice.early) else "-",
-                    number(choice.ratio, 3)
-                    if choice.ratio > 1e-9
-                    else "0"
-                    if choice.ratio >= 0
-                    else "-",
-                    number(choice.loss, 2) if choice.loss > 1e-9 else "0",
-                )
-            )
+            time, probability = number(choice.horizon * per_time, 4), _percent(choice.probability)
+            if choice.error > 0:
+                probability = with_error(100 * choice.probability, 100 * choice.error)
+            early = number(choice.early * per_time, 3) if np.isfinite(choice.early) else "-"
+            small = "0" if choice.ratio >= 0 else "-"
+            ratio = number(choice.ratio, 3) if choice.ratio > 1e-9 else small
+            loss = number(choice.loss, 2) if choice.loss > 1e-9 else "0"
+            rows.append((time, choice.name, probability, early, ratio, loss))
         target = {"line": "a straight line", "circle": "a distance from the start,"}[self.shape]
         title = f"First arrival at {target} {readable(self.distance, length_unit)} away"
         heads = (

@@ -19,13 +19,13 @@ A particle first observed after another was lost informs on the lost one's noise
 
 __all__ = ["SharedMotion", "paths_of_lost", "shared_motion"]
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import block_diag, cho_factor, cho_solve, cholesky, solve_triangular
 
 from driftbayes.likelihood.flow import check_smoothness
 from driftbayes.models import AbstractModel
@@ -68,9 +68,8 @@ def shared_motion(
     """
 
     def matrices(part: AbstractModel) -> _Matrices:
-        state_space = (*part.transition(jnp.asarray(tau)), part.initial_covariance())
-        a, q, start = (np.asarray(matrix) for matrix in state_space)
-        return a, q, start
+        a, q = part.transition(jnp.asarray(tau))
+        return np.asarray(a), np.asarray(q), np.asarray(part.initial_covariance())
 
     if model.kind == "flow":
         numbers = tuple(float(value) for value in model.trajectory_numbers())
@@ -79,46 +78,38 @@ def shared_motion(
     return SharedMotion(matrices(own), matrices(common), None)
 
 
-@dataclass(frozen=True, eq=False)
-class _Linear:
-    """State-space form of one step of all particles: dx = observe w, w' = move w, plus noise.
-
-    Args:
-        observe: Observation matrix (step, state).
-        move: Transition matrix (state, state).
-        noise: Covariance of the noise of steps and states.
-    """
-
-    observe: FloatArray
-    move: FloatArray
-    noise: FloatArray
-
-
-class _Law(Protocol):
-    """Motion of all particles at one parameter value."""
-
-    def enter(
-        self, k: int, mean: FloatArray, cov: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:  # pragma: no cover
-        """Return the state at the start of step k, from that after step k - 1."""
-
-    def linear(self, k: int) -> _Linear:  # pragma: no cover
-        """Return the state-space matrices of step k."""
-
-    def kept(self, k: int) -> tuple[IntArray, IntArray]:  # pragma: no cover
-        """Return the state indices, after step k - 1 and before step k, of continuing particles."""
-
-    def columns(self, k: int) -> FloatArray:  # pragma: no cover
-        """Return the steps as a matrix (row, column)."""
-
-    def follow(
-        self, run: int, x: FloatArray, n_steps: int, drawn: "_Drawn", rng: np.random.Generator
-    ) -> FloatArray:  # pragma: no cover
-        """Draw positions (time, path, axis) of a run after its last step, starting at x."""
-
-
 # States before and after a step, (state, column, path), by number of the step.
 _Drawn = dict[int, tuple[FloatArray, FloatArray]]
+
+
+class _Law(ABC):
+    """Motion of all particles at one parameter value."""
+
+    def __init__(self, steps: Sequence[SimultaneousSteps]) -> None:
+        self.steps = steps
+        self.by_time = {step.time: k for k, step in enumerate(steps)}
+
+    def columns(self, k: int) -> FloatArray:
+        """Return the steps as a matrix (row, column)."""
+        return self.steps[k].dx
+
+    @abstractmethod
+    def enter(self, k: int, mean: FloatArray, cov: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the state at the start of step k, from that after step k - 1."""
+
+    @abstractmethod
+    def linear(self, k: int) -> tuple[FloatArray, FloatArray]:
+        """Return the matrix from the state to step k and the next state, and their noise."""
+
+    @abstractmethod
+    def kept(self, k: int) -> tuple[IntArray, IntArray]:
+        """Return the state indices, after step k - 1 and before step k, of continuing particles."""
+
+    @abstractmethod
+    def follow(
+        self, run: int, x: FloatArray, n_steps: int, drawn: _Drawn, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw positions (time, path, axis) of a run after its last step, starting at x."""
 
 
 def _draw(mean: FloatArray, cov: FloatArray, rng: np.random.Generator, n_paths: int) -> FloatArray:
@@ -144,13 +135,12 @@ def _draw_states(
     filtered = {}
     for k in range(n_steps):
         mean, cov = law.enter(k, mean, cov)
-        step, dx = law.linear(k), law.columns(k)
+        (both, noise), dx = law.linear(k), law.columns(k)
         before = (mean, cov)
         n = len(dx)
-        stacked = np.concatenate([step.observe, step.move])
-        joint = stacked @ cov @ stacked.T + step.noise
+        joint = both @ cov @ both.T + noise
         gain = cho_solve(cho_factor(joint[:n, :n], lower=True), joint[:n, n:]).T
-        mean = step.move @ mean + gain @ (dx - step.observe @ mean)
+        mean = both[n:] @ mean + gain @ (dx - both[:n] @ mean)
         cov = joint[n:, n:] - gain @ joint[:n, n:]
         cov = 0.5 * (cov + cov.T)
         if k >= first:
@@ -173,13 +163,12 @@ def _draw_states(
                 own_mean = own_mean[:, :, None] + np.tensordot(gain, excess, axes=1)
                 own_cov = own_cov - gain @ cross.T
             after[left] = _draw(own_mean, own_cov, rng, n_paths)
-        step, dx = law.linear(k), law.columns(k)
-        stacked = np.concatenate([step.observe, step.move])
-        spread = stacked @ cov
-        joint = spread @ stacked.T + step.noise
+        (both, noise), dx = law.linear(k), law.columns(k)
+        spread = both @ cov
+        joint = spread @ both.T + noise
         gain = cho_solve(cho_factor(joint, lower=True), spread).T
         steps = np.broadcast_to(dx[:, :, None], (*dx.shape, n_paths))
-        excess = np.concatenate([steps, after]) - (stacked @ mean)[:, :, None]
+        excess = np.concatenate([steps, after]) - (both @ mean)[:, :, None]
         begin = mean[:, :, None] + np.tensordot(gain, excess, axes=1)
         drawn[k] = _draw(begin, cov - gain @ spread, rng, n_paths), after
     return drawn
@@ -197,17 +186,16 @@ def _matern(r: FloatArray, length: float, nu: float) -> tuple[FloatArray, FloatA
     return (1 + s + s**2 / 3) * fall, -(s**2) * (1 + s) / 3 * fall
 
 
-class _FlowLaw:
+class _FlowLaw(_Law):
     """Brownian and Langevin motion with spatially correlated noise."""
 
     def __init__(self, motion: SharedMotion, steps: Sequence[SimultaneousSteps]) -> None:
+        super().__init__(steps)
         assert motion.shape is not None
         self.length, self.own, self.divergence, self.nu = motion.shape
         self.propagate, self.noise, start = motion.own
         self.start = start[1:, 1:]
         self.period = motion.period
-        self.steps = steps
-        self.by_time = {step.time: k for k, step in enumerate(steps)}
         self.is_tensor = not np.isnan(self.divergence)
 
     def _correlation(self, k: int) -> FloatArray:
@@ -255,14 +243,10 @@ class _FlowLaw:
         whole[old], whole[:, old] = 0.0, 0.0
         return weights @ mean[before], whole + weights @ cov[np.ix_(before, before)] @ weights.T
 
-    def linear(self, k: int) -> _Linear:
+    def linear(self, k: int) -> tuple[FloatArray, FloatArray]:
         corr = self._correlation(k)
-        identity = np.eye(len(corr))
-        return _Linear(
-            np.asarray(np.kron(self.propagate[:1, 1:], identity)),
-            np.asarray(np.kron(self.propagate[1:, 1:], identity)),
-            np.asarray(np.kron(self.noise, corr)),
-        )
+        both = np.kron(self.propagate[:, 1:], np.eye(len(corr)))
+        return np.asarray(both), np.asarray(np.kron(self.noise, corr))
 
     def kept(self, k: int) -> tuple[IntArray, IntArray]:
         step, n_before = self.steps[k], len(self.steps[max(k - 1, 0)].runs)
@@ -333,7 +317,7 @@ class _FlowLaw:
         ]
 
 
-class _CommonLaw:
+class _CommonLaw(_Law):
     """A common motion of all particles plus an independent motion of each.
 
     The state is the last step of the common motion, the rest of its state without the position, and
@@ -341,14 +325,10 @@ class _CommonLaw:
     """
 
     def __init__(self, motion: SharedMotion, steps: Sequence[SimultaneousSteps]) -> None:
+        super().__init__(steps)
         assert motion.common is not None
         self.own, self.common = motion.own, motion.common
-        self.steps = steps
-        self.by_time = {step.time: k for k, step in enumerate(steps)}
         self.n_shared, self.n_own = len(self.common[0]), len(self.own[0]) - 1
-
-    def columns(self, k: int) -> FloatArray:
-        return self.steps[k].dx
 
     def enter(self, k: int, mean: FloatArray, cov: FloatArray) -> tuple[FloatArray, FloatArray]:
         n, shared = len(self.steps[k].runs), self.n_shared
@@ -364,27 +344,27 @@ class _CommonLaw:
         whole[shared:, shared:] += np.kron(self.own[2][1:, 1:], np.diag(new))
         return whole_mean, whole
 
-    def linear(self, k: int) -> _Linear:
-        n, shared = len(self.steps[k].runs), self.n_shared
-        identity, ones, zero = np.eye(n), np.ones((n, 1)), np.zeros((n, 1))
-        (own, own_noise, _), (common, common_noise, _) = self.own, self.common
-        observe = np.concatenate(
-            [zero, ones * common[:1, 1:], np.kron(own[:1, 1:], identity)], axis=1
+    def linear(self, k: int) -> tuple[FloatArray, FloatArray]:
+        n, shared, identity = (
+            len(self.steps[k].runs),
+            self.n_shared,
+            np.eye(len(self.steps[k].runs)),
         )
-        move = np.zeros((shared + self.n_own * n,) * 2)
-        move[:shared, 1:shared] = common[:, 1:]
-        move[shared:, shared:] = np.kron(own[1:, 1:], identity)
+        (own, own_noise, _), (common, common_noise, _) = self.own, self.common
+        n_states = shared + self.n_own * n
+        both = np.zeros((n + n_states, n_states))
+        both[:n, 1:shared] = common[:1, 1:]
+        both[n : n + shared, 1:shared] = common[:, 1:]
+        both[:n, shared:] = np.kron(own[:1, 1:], identity)
+        both[n + shared :, shared:] = np.kron(own[1:, 1:], identity)
         # Map the noise of the common motion, then of each particle, to steps and states.
-        n_rows = n + len(move)
-        spread = np.zeros((n_rows, shared + (self.n_own + 1) * n))
-        spread[:n, :1] = ones
+        spread = np.zeros((n + n_states, n + n_states))
+        spread[:n, 0] = 1.0
         spread[n : n + shared, :shared] = np.eye(shared)
         spread[:n, shared : shared + n] = identity
         spread[n + shared :, shared + n :] = np.eye(self.n_own * n)
-        noise = np.zeros((spread.shape[1],) * 2)
-        noise[:shared, :shared] = common_noise
-        noise[shared:, shared:] = np.kron(own_noise, identity)
-        return _Linear(observe, move, spread @ noise @ spread.T)
+        noise = block_diag(common_noise, np.kron(own_noise, identity))
+        return both, spread @ noise @ spread.T
 
     def kept(self, k: int) -> tuple[IntArray, IntArray]:
         step, n_before = self.steps[k], len(self.steps[k - 1].runs)
@@ -406,11 +386,9 @@ class _CommonLaw:
         roots = _root(self.own[1]), _root(self.common[1])
         time, path = self.steps[k].time, [x]
         for i in range(1, n_steps + 1):
-            kick = np.tensordot(
-                roots[0], rng.standard_normal((self.n_own + 1, x.shape[1], len(x))), axes=1
-            )
-            free = np.tensordot(
-                roots[1], rng.standard_normal((self.n_shared, x.shape[1], len(x))), axes=1
+            kick, free = (
+                np.tensordot(root, rng.standard_normal((len(root), x.shape[1], len(x))), axes=1)
+                for root in roots
             )
             ahead = np.tensordot(self.own[0][:, 1:], own, axes=1) + kick
             other = self.by_time.get(time + i)
@@ -445,7 +423,7 @@ def paths_of_lost(
         n_paths: Number of paths.
     """
     is_flow = motion.common is None
-    law: _Law = _FlowLaw(motion, steps) if is_flow else _CommonLaw(motion, steps)
+    law = _FlowLaw(motion, steps) if is_flow else _CommonLaw(motion, steps)
     ends = [_last_step(steps, run) for run in runs]
     drawn: _Drawn = {}
     # The noise of a flow without memory is the steps themselves.

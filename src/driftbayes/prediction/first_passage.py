@@ -71,19 +71,17 @@ def brownian_arrival(
         with np.errstate(divide="ignore"):
             return np.asarray(erfc(0.5 / np.sqrt(s)))
     nu = 0.5 * n_dim - 1
-    zeros = _zeros(n_dim)
+    n = np.arange(1, _N_ZEROS + 1)
+    # The Bessel functions of orders -1/2 and 1/2 have the zeros of the cosine and the sine.
+    zeros = {1: np.pi * (n - 0.5), 2: _bessel_zeros(), 3: np.pi * n}[n_dim]
     terms = zeros ** (nu - 1) / jv(nu + 1, zeros)
     inside = 2 ** (1 - nu) / gamma(nu + 1) * np.exp(-np.multiply.outer(s, zeros**2)) @ terms
     return np.asarray(np.where(s < _MIN_TIME, 0.0, np.clip(1 - inside, 0.0, 1.0)))
 
 
 @cache
-def _zeros(n_dim: int) -> FloatArray:
-    """Return the zeros of the Bessel function of order d/2 - 1."""
-    n = np.arange(1, _N_ZEROS + 1)
-    # For orders -1/2 and 1/2 they are those of the cosine and the sine.
-    exact_zeros = {1: np.pi * (n - 0.5), 2: None, 3: np.pi * n}[n_dim]
-    return np.asarray(jn_zeros(0, _N_ZEROS) if exact_zeros is None else exact_zeros)
+def _bessel_zeros() -> FloatArray:
+    return np.asarray(jn_zeros(0, _N_ZEROS))
 
 
 def brownian_law(kappa: FloatArray, distance: float, shape: Shape, n_dim: int) -> Law:
@@ -119,8 +117,7 @@ def simulated_law(
         hits = _first_hits(draws, (float(times[-1]), n_steps), target, n_dim, seed)
         fine, coarse = (_empirical_law(hit_times) for hit_times in hits)
         moved = [abs(fine(time)[0] - coarse(time)[0]) for time in times]
-        errors = [_STEP_ERROR * fine(time)[1] for time in times]
-        enough = all(m <= e for m, e in zip(moved, errors, strict=True))
+        enough = all(m <= _STEP_ERROR * fine(t)[1] for m, t in zip(moved, times, strict=True))
         if enough or n_steps == _MAX_STEPS:
             return fine, 0.0 if enough else max(moved)
         n_steps *= 2
@@ -160,10 +157,9 @@ def _first_hits(
     """Return first-passage times along exact paths, at all steps and at every other step."""
     (end, n_steps), (distance, shape) = grid, target
     step = end / n_steps
-    with jax.enable_x64(True):  # noqa: FBT003
-        of = np.arange(_N_PATHS) % len(draws)
-        found = _matrices(draws.models(), jnp.asarray(step))
-        a, root, start = (np.asarray(matrices)[of] for matrices in found)
+    of = np.arange(_N_PATHS) % len(draws)
+    found = _matrices(draws.models(), jnp.asarray(step))
+    a, root, start = (np.asarray(matrices)[of] for matrices in found)
     rng = np.random.Generator(philox(*seed))
     size = (_N_PATHS, 1 if shape == "line" else n_dim, a.shape[-1])
     state = np.einsum("pij,paj->pai", start, rng.standard_normal(size))

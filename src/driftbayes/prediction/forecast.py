@@ -151,9 +151,7 @@ class Forecast:
             n_members: Number of members per particle.
         """
         return predict_particles(
-            self.draws,
-            self.tracks,
-            self.prediction.horizons,
+            *(self.draws, self.tracks, self.prediction.horizons),
             tau=self.tau,
             n_members=n_members,
             probabilities=list(self.prediction.probabilities.values()),
@@ -171,21 +169,16 @@ class Forecast:
         Raises:
             DriftbayesError: The motion is not in a plane, or a model has no forecast of particles.
         """
-        fixes, tracks = last_fixes(self.tracks), self.tracks
-        side = None
-        if cell is not None:
-            side = cell_side(cell, tracks.units, in_degrees=fixes is not None)
+        fixes, tracks, units = last_fixes(self.tracks), self.tracks, self.tracks.units
+        side = None if cell is None else cell_side(cell, units, in_degrees=fixes is not None)
         horizons = self.prediction.horizons
         distribution = gaussians(
-            self.draws,
-            tracks,
-            horizons,
+            *(self.draws, tracks, horizons),
             tau=self.tau,
             n_draws=n_draws,
             probabilities=list(self.prediction.probabilities.values()),
         )
         last = tracks.positions[_last_rows(tracks)]
-        units = tracks.length_unit, tracks.time_unit
         return presence_map(distribution, horizons, last, cell=side, fixes=fixes, units=units)
 
     def to_json(self) -> dict[str, Any]:
@@ -246,6 +239,7 @@ def predict_particles(
     )
 
 
+@in_double_precision
 def draw_members(
     draws_by_model: Sequence[PosteriorDraws],
     probabilities: Sequence[float] | None,
@@ -264,13 +258,8 @@ def draw_members(
     uniforms = np.random.Generator(philox(seed, _CHOICE)).random((n_members, 2))
     # The last edge is omitted: rounding may leave the sum below one.
     choice = np.searchsorted(np.cumsum(weights)[:-1], uniforms[:, 0], side="right")
-    with jax.enable_x64(True):  # noqa: FBT003
-        return [
-            draws_by_model[m].hypothesis.at(
-                jnp.asarray(draws_by_model[m].theta[int(u * len(draws_by_model[m]))])
-            )
-            for m, u in zip(choice, uniforms[:, 1], strict=True)
-        ]
+    drawn = [(draws_by_model[m], u) for m, u in zip(choice, uniforms[:, 1], strict=True)]
+    return [d.hypothesis.at(jnp.asarray(d.theta[int(u * len(d))])) for d, u in drawn]
 
 
 @in_double_precision
@@ -307,13 +296,12 @@ def ensemble(
     last = trajectories.positions[_last_rows(trajectories)]
     intervals = np.diff(times, prepend=0.0)
     out = np.empty((len(members), len(last), len(times), trajectories.n_dim))
-    with jax.enable_x64(True):  # noqa: FBT003
-        tracks = _past_steps(trajectories, tau)
-        for i, model in enumerate(members):
-            n_state = _n_state(model.template())
-            shape = (len(times) + 1, len(last), trajectories.n_dim, n_state)
-            kicks = np.random.Generator(philox(seed, i)).standard_normal(shape)
-            out[i] = _paths(model, tracks, jnp.asarray(intervals), jnp.asarray(kicks))
+    tracks = _past_steps(trajectories, tau)
+    for i, model in enumerate(members):
+        n_state = _n_state(model.template())
+        shape = (len(times) + 1, len(last), trajectories.n_dim, n_state)
+        kicks = np.random.Generator(philox(seed, i)).standard_normal(shape)
+        out[i] = _paths(model, tracks, jnp.asarray(intervals), jnp.asarray(kicks))
     out += last[:, None, :]
     return out
 
@@ -347,19 +335,18 @@ def gaussians(
     weights = average_weights(draws_by_model, probabilities)
     last = trajectories.positions[_last_rows(trajectories)]
     means, sds, shares = [], [], []
-    with jax.enable_x64(True):  # noqa: FBT003
-        tracks = _past_steps(trajectories, tau)
-        for draws, weight in zip(draws_by_model, weights, strict=True):
-            # Models of zero weight are not computed.
-            if weight == 0:
-                continue
-            theta = draws.theta[:n_draws]
-            for values in theta:
-                model = draws.hypothesis.at(jnp.asarray(values))
-                mean, variance = _propagate(model, tracks, jnp.asarray(times))
-                means.append(np.asarray(mean) + last[:, None, :])
-                sds.append(np.sqrt(np.asarray(variance)))
-            shares += [weight / len(theta)] * len(theta)
+    tracks = _past_steps(trajectories, tau)
+    for draws, weight in zip(draws_by_model, weights, strict=True):
+        # Models of zero weight are not computed.
+        if weight == 0:
+            continue
+        theta = draws.theta[:n_draws]
+        for values in theta:
+            model = draws.hypothesis.at(jnp.asarray(values))
+            mean, variance = _propagate(model, tracks, jnp.asarray(times))
+            means.append(np.asarray(mean) + last[:, None, :])
+            sds.append(np.sqrt(np.asarray(variance)))
+        shares += [weight / len(theta)] * len(theta)
     return Gaussians(np.stack(means), np.stack(sds), np.array(shares))
 
 

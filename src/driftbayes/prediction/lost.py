@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -215,8 +214,7 @@ def predict_lost(
     data, steps, runs, counts = lost.data, lost.steps, lost.runs, lost.counts
     n_values = min(n_paths, _MAX_VALUES)
     members = draw_members(draws_by_model, probabilities, n_values, seed)
-    with jax.enable_x64(True):  # noqa: FBT003
-        motions = [shared_motion(member, data.tau, data.period) for member in members]
+    motions = [shared_motion(member, data.tau, data.period) for member in members]
     n_per_value = [len(part) for part in np.array_split(np.arange(n_paths), n_values)]
     own_steps = [[step.only(run) for step in steps if run in step.runs] for run in runs]
 
@@ -282,11 +280,10 @@ def find_lost(
     data = displacements(trajectories, tau)
     counts = _steps_of(checked_horizons(horizons), data)
     if data.position_sd is not None and np.any(data.position_sd > 0):
-        msg = (
+        raise DriftbayesError(
             "prediction given others takes exact positions, not measurement errors; leave --noise "
             "and columns of errors out"
         )
-        raise DriftbayesError(msg)
     steps = simultaneous_steps(data)
     _check_size(steps, models, data)
     runs, left_out = _lost_runs(trajectories, data, steps)
@@ -297,17 +294,15 @@ def _check_shared(models: Iterable[AbstractModel]) -> None:
     """Check that particles depend on each other under the models, in an exact form."""
     for model in models:
         if not model.shares_motion:
-            msg = (
+            raise DriftbayesError(
                 f"under {model.name} particles move independently, so others carry no information "
                 "on a lost one; choose models with +flow, +eddies or +common"
             )
-            raise DriftbayesError(msg)
         if not (model.has_state_space and model.observes_position) or "sigma" in model.parameters:
-            msg = (
+            raise DriftbayesError(
                 f"prediction given others cannot take {model.name}: positions must be exact and "
                 "instantaneous, and the model must have a state-space form; leave it out"
             )
-            raise DriftbayesError(msg)
 
 
 def _steps_of(times: FloatArray, data: Displacements) -> IntArray:
@@ -317,11 +312,10 @@ def _steps_of(times: FloatArray, data: Displacements) -> IntArray:
     if not len(counts) or np.any(np.abs(ratio - counts) > GRID_TOLERANCE) or counts[0] < 1:
         unit = data.time_unit
         got = ", ".join(readable(time, unit) for time in times)
-        msg = (
+        raise DriftbayesError(
             f"with others given, horizons must be multiples of tau = {readable(data.tau, unit)}, "
             f"got {got}"
         )
-        raise DriftbayesError(msg)
     return np.concatenate([[0], counts])
 
 
@@ -363,11 +357,10 @@ def _check_size(
         return
     axes = data.n_dim if any("divergence" in model.parameters for model in models) else 1
     if sum(2 * (axes * len(step.runs)) ** 2 for step in steps) > _MAX_ENTRIES:
-        msg = (
+        raise DriftbayesError(
             f"prediction given others of {max(len(step.runs) for step in steps)} particles over "
             f"{len(steps)} steps takes too much memory; choose a longer tau or a part of the data"
         )
-        raise DriftbayesError(msg)
 
 
 def _forecast(

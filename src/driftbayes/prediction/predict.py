@@ -158,14 +158,11 @@ class Spread:
 
     def to_json(self) -> dict[str, Any]:
         """Return one list per quantity, along the horizons."""
-        result: dict[str, Any] = {
-            name: getattr(self, name).tolist() for name in ("variance", "sd", "diffusivity")
-        }
+        result = {n: getattr(self, n).tolist() for n in ("variance", "sd", "diffusivity")}
         for name in ("sd", "diffusivity", "component", "distance"):
-            table = getattr(self, f"{name}_quantiles")
-            result[f"{name}_quantiles"] = {
-                f"{q:g}": column.tolist() for q, column in zip(QUANTILES, table.T, strict=True)
-            }
+            columns = getattr(self, f"{name}_quantiles").T.tolist()
+            labels = (f"{q:g}" for q in QUANTILES)
+            result[f"{name}_quantiles"] = dict(zip(labels, columns, strict=True))
         return result
 
 
@@ -227,8 +224,7 @@ def predict(
     """
     times = checked_horizons(horizons)
     if np.any(times == 0):
-        msg = f"horizons must be positive, got {times.tolist()}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"horizons must be positive, got {times.tolist()}")
     weights = average_weights(draws_by_model, probabilities)
     mixtures = predictive_mixtures(draws_by_model, times, weights, n_dim=n_dim)
     return Prediction(
@@ -263,16 +259,12 @@ def predictive_mixtures(
     # Shared motion does not change the distribution of a single particle.
     check_plain([h for h in hypotheses if observed or not _is_exact_shared(h.model)], "prediction")
     mixtures: dict[str, list[ScaleMixture]] = {}
-    # Draws are in double precision, which the library does not enable globally.
-    with jax.enable_x64(True):  # noqa: FBT003
-        for draws in draws_by_model:
-            variances = np.asarray(_variances(draws.models(), jnp.asarray(times), observed))
-            if observed:
-                variances = variances + 2 * error_variance
-            equal = np.full(len(draws), 1 / len(draws))
-            mixtures[draws.hypothesis.name] = [
-                ScaleMixture(column, equal, n_dim) for column in variances.T
-            ]
+    for draws in draws_by_model:
+        variances = np.asarray(_variances(draws.models(), jnp.asarray(times), observed))
+        if observed:
+            variances = variances + 2 * error_variance
+        equal = np.full(len(draws), 1 / len(draws))
+        mixtures[draws.hypothesis.name] = [ScaleMixture(v, equal, n_dim) for v in variances.T]
     mixtures[AVERAGE] = [
         ScaleMixture(
             np.concatenate([m.variances for m in parts]),
@@ -294,24 +286,21 @@ def average_weights(
     """Return the normalised weights of the models: given ones, or their probabilities."""
     check_names([draws.hypothesis for draws in draws_by_model])
     names = [draws.hypothesis.name for draws in draws_by_model]
-    if probabilities is None:
-        weights = model_probabilities([draws.evidence for draws in draws_by_model])
-    else:
-        weights = np.asarray(probabilities, dtype=np.float64)
-    if weights.shape == (len(names),) and np.isnan(weights).any():
+    evidences = [draws.evidence for draws in draws_by_model]
+    given = model_probabilities(evidences) if probabilities is None else probabilities
+    weights = np.asarray(given, dtype=np.float64)
+    fits = weights.shape == (len(names),)
+    if fits and np.isnan(weights).any():
         failed = [name for name, value in zip(names, weights, strict=True) if np.isnan(value)]
-        msg = (
+        raise DriftbayesError(
             f"the probability of {', '.join(failed)} is unknown, because its evidence could not be "
             "computed; leave it out to average the others"
         )
-        raise DriftbayesError(msg)
-    fits = weights.shape == (len(names),) and np.isfinite(weights).all()
-    if not (fits and (weights >= 0).all() and weights.sum() > 0):
-        msg = (
+    if not (fits and np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise DriftbayesError(
             f"probabilities must be {len(names)} numbers, one per model, none negative and not all "
             f"zero, got {weights.tolist()}"
         )
-        raise DriftbayesError(msg)
     return weights / weights.sum()
 
 

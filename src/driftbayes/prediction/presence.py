@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from driftbayes._version import __version__
+from driftbayes.comparison.regions import cell_axes
 from driftbayes.data.sphere import metres_per_degree
 from driftbayes.data.tangent import LastFixes
 from driftbayes.data.units import readable_unit
@@ -113,47 +114,25 @@ class PresenceMap(Described):
         """Return probability, level and probability outside, following the CF conventions."""
         import xarray as xr
 
-        names, dims = ("x", "y"), ("horizon", "y", "x")
-        coordinates: dict[str, Any] = {
-            "horizon": (
-                "horizon",
-                self.horizons,
-                {"long_name": "time since the last position", "time_unit": self.time_unit},
+        since = {"long_name": "time since the last position", "time_unit": self.time_unit}
+        axes = cell_axes(self.edges, self.length_unit, is_lonlat=self.in_degrees)
+        coordinates = {"horizon": ("horizon", self.horizons, since)}
+        coordinates |= {name: axes[name] for name in ("x", "x_bounds", "y", "y_bounds")}
+        region = (
+            "probability of all cells with a higher density; below 0.95 in the smallest region of "
+            "95 %"
+        )
+        dims, outside = ("horizon", "y", "x"), "probability of being outside the grid"
+        variables: dict[str, Any] = {
+            name: (dims[: values.ndim], values, {"long_name": words, "units": "1"})
+            for name, values, words in (
+                ("probability", self.probability, "probability that a particle is in the cell"),
+                ("region", self.level, region),
+                ("outside", self.outside, outside),
             )
         }
-        standard = ("longitude", "latitude")
-        units = ("degrees_east", "degrees_north")
-        for i, (name, edges) in enumerate(zip(names, self.edges, strict=True)):
-            attributes = {"axis": name.upper(), "bounds": f"{name}_bounds"}
-            if self.in_degrees:
-                attributes |= {"standard_name": standard[i], "units": units[i]}
-            elif self.length_unit:
-                attributes["units"] = self.length_unit
-            coordinates[name] = name, 0.5 * (edges[1:] + edges[:-1]), attributes
-            bounds = np.stack([edges[:-1], edges[1:]], axis=-1)
-            coordinates[f"{name}_bounds"] = (name, "bound"), bounds
-        variables = {
-            "probability": (
-                dims,
-                self.probability,
-                {"long_name": "probability that a particle is in the cell", "units": "1"},
-            ),
-            "region": (
-                dims,
-                self.level,
-                {
-                    "long_name": "probability of all cells with a higher density; below 0.95 in "
-                    "the smallest region of 95 %",
-                    "units": "1",
-                },
-            ),
-            "outside": (
-                "horizon",
-                self.outside,
-                {"long_name": "probability of being outside the grid", "units": "1"},
-            ),
-            "last_position": (("particle", "dim"), self.last, {"long_name": "last position"}),
-        }
+        last = ("particle", "dim"), self.last, {"long_name": "last position"}
+        variables["last_position"] = last
         return xr.Dataset(variables, coordinates).assign_attrs(
             Conventions="CF-1.11",
             driftbayes_version=__version__,
@@ -301,11 +280,10 @@ def _on_earth(gaussians: Gaussians, fixes: LastFixes) -> tuple[FloatArray, Float
         [gaussians.sds / (east * per_metre), gaussians.sds / (north * per_metre)], axis=-1
     )
     if float((np.abs(lat) + _REACH * sds[..., 1]).max()) >= 90.0:
-        msg = (
+        raise DriftbayesError(
             "the particles may reach a pole, which a map in longitude and latitude cannot show; "
             "use a shorter horizon, or write members with -o"
         )
-        raise DriftbayesError(msg)
     change = float((np.tan(np.radians(np.abs(lat))) * np.radians(sds[..., 1])).max())
     if change > _MAX_CHANGE:
         warnings.warn(
@@ -325,8 +303,7 @@ def _edges(
     high = (means + _REACH * sds).max(axis=(0, 1, 2))
     side = float((high - low).max()) / _N_CELLS if cell is None else cell
     if not (np.isfinite(side) and side > 0):
-        msg = f"the side of a cell must be positive, got {side:g}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the side of a cell must be positive, got {side:g}")
     if turn is not None and high[0] - low[0] > turn:
         # Once around the earth, from the smallest longitude, in whole cells.
         side = turn / np.ceil(turn / side)
@@ -334,11 +311,10 @@ def _edges(
     first = low / side if turn is not None and high[0] - low[0] > turn - side else low // side
     counts = np.maximum(np.ceil(high / side - first - 1e-9).astype(np.int64), 1)
     if counts.prod() > _MAX_CELLS:
-        msg = (
+        raise DriftbayesError(
             f"cells of side {side:g} would be {counts.prod():,}, more than {_MAX_CELLS:,}; use "
             "larger ones, and check their unit"
         )
-        raise DriftbayesError(msg)
     x, y = ((start + np.arange(n + 1)) * side for start, n in zip(first, counts, strict=True))
     return x, y
 

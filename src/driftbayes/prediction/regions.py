@@ -56,37 +56,22 @@ class SearchRegions:
         if self.in_degrees:
             names, units = ("lon", "lat"), ("degrees_east", "degrees_north")
         dims = ("particle", "horizon", "probability")
-        coordinates: dict[str, Any] = {
+        since = {"long_name": "time since the last position", "time_unit": self.time_unit}
+        level = {"long_name": "probability that the particle is in the region", "units": "1"}
+        coordinates = {
             "particle": ("particle", self.ids.astype(str)),
-            "horizon": (
-                "horizon",
-                self.horizons,
-                {"long_name": "time since the last position", "time_unit": self.time_unit},
-            ),
-            "probability": (
-                "probability",
-                np.array(self.levels),
-                {"long_name": "probability that the particle is in the region", "units": "1"},
-            ),
+            "horizon": ("horizon", self.horizons, since),
+            "probability": ("probability", np.array(self.levels), level),
         }
+        time = {"long_name": "time of the forecast", "time_unit": self.time_unit}
+        area = {"long_name": "area of the region", "length_unit": self.length_unit}
         variables: dict[str, Any] = {
-            "time": (
-                dims[:2],
-                self.times,
-                {"long_name": "time of the forecast", "time_unit": self.time_unit},
-            ),
-            "area": (
-                dims,
-                self.areas,
-                {"long_name": "area of the region", "length_unit": self.length_unit},
-            ),
+            "time": (dims[:2], self.times, time),
+            "area": (dims, self.areas, area),
         }
         for i, (name, unit) in enumerate(zip(names, units, strict=True)):
-            attributes = {
-                "long_name": "vertices of the region",
-                **({"units": unit} if unit else {}),
-            }
-            variables[name] = (*dims, "vertex"), self.polygons[..., i], attributes
+            words = {"long_name": "vertices of the region"} | ({"units": unit} if unit else {})
+            variables[name] = (*dims, "vertex"), self.polygons[..., i], words
         return xr.Dataset(variables, coordinates).assign_attrs(
             Conventions="CF-1.11", length_unit=self.length_unit, time_unit=self.time_unit
         )
@@ -143,8 +128,7 @@ def search_regions(
         raise DriftbayesError(msg)
     for level in levels:
         if not 0 < level < 1:
-            msg = f"a level must be between 0 and 1, got {level}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"a level must be between 0 and 1, got {level}")
     needed = int(np.ceil(1 / (1 - max(levels))))
     if n_members < needed:
         msg = f"a region of {max(levels):.0%} needs {needed} members, got {n_members}"

@@ -156,8 +156,7 @@ def leave_one_out(
     """
     numbers = np.unique(data.trajectory)
     if len(numbers) < 2:
-        msg = "leaving one trajectory out needs two or more, got 1"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("leaving one trajectory out needs two or more, got 1")
     sets = partial(without_each, data, numbers)
     n_sets = len(numbers) + 1
     logs, warnings = _log_evidences(
@@ -219,11 +218,10 @@ def check_folds(data: Displacements, n_folds: int) -> int:
     """
     n_parts = len(np.unique(data.trajectory % n_folds)) if n_folds == int(n_folds) >= 2 else 0
     if n_parts < 2:
-        msg = (
+        raise DriftbayesError(
             f"n_folds must be a whole number, 2 or more, that divides the {data.n_particles} "
             f"trajectories into two parts or more, got {n_folds}"
         )
-        raise DriftbayesError(msg)
     return int(n_folds)
 
 
@@ -344,11 +342,10 @@ def _noise_variance(trajectories: Trajectories) -> float:
         return 0.0
     errors = np.unique(trajectories.position_sd[trajectories.observed])
     if len(errors) > 1:
-        msg = (
+        raise DriftbayesError(
             f"held-out displacements are scored with one measurement error for all positions, got "
             f"{number(errors[0], 6)} to {number(errors[-1], 6)}; leave out --held-out-taus"
         )
-        raise DriftbayesError(msg)
     return float(errors[0] ** 2)
 
 
@@ -358,11 +355,10 @@ def _check_scorable(hypotheses: Sequence[Hypothesis]) -> None:
     for hypothesis in hypotheses:
         model = hypothesis.model
         if model.has_many_nodes and not model.observes_position:
-            msg = (
+            raise DriftbayesError(
                 f"a score cannot take {model.name}: blur without a state-space form takes more "
                 "memory than there is for many sets of trajectories; leave it out"
             )
-            raise DriftbayesError(msg)
 
 
 @in_double_precision

@@ -53,11 +53,10 @@ def simultaneous_steps(data: Displacements) -> tuple[SimultaneousSteps, ...]:
     start_index = (np.asarray(data.start_time) - np.min(data.start_time)) / tau
     first = np.round(start_index).astype(np.int64)
     if np.any(np.abs(start_index - first) > GRID_TOLERANCE):
-        msg = (
+        raise DriftbayesError(
             "prediction given others needs particles observed at common regular times; choose "
             "a tau that all share"
         )
-        raise DriftbayesError(msg)
     index, run = np.repeat(first, sizes) + number, np.repeat(np.arange(len(sizes)), sizes)
     steps: list[SimultaneousSteps] = []
     for time in np.unique(index):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.representation import Described, with_error
+from driftbayes.representation import Described, plain, with_error
 from driftbayes.typing import FloatArray, IntArray
 
 
@@ -72,12 +72,11 @@ class TrajectoryScores:
     def to_json(self) -> dict[str, Any]:
         """Return totals, means and paired differences, later models against earlier ones."""
 
-        def numbers(mean: float, error: float) -> dict[str, float | None]:
+        def numbers(mean: float, error: float) -> dict[str, float]:
             whole = float(np.sum(self.counts))
-            named = {"total": mean * whole, "total_se": error * whole, "mean": mean, "se": error}
-            return {name: value if np.isfinite(value) else None for name, value in named.items()}
+            return {"total": mean * whole, "total_se": error * whole, "mean": mean, "se": error}
 
-        return {
+        content = {
             "rule": self.rule,
             "tau": self.tau,
             "larger_is_better": self.larger_is_better,
@@ -87,8 +86,9 @@ class TrajectoryScores:
             "differences": {
                 f"{b}:{a}": numbers(*self.difference(b, a)) for a, b in combinations(self.values, 2)
             },
-            "warnings": list(self.warnings),
+            "warnings": self.warnings,
         }
+        return {name: plain(part) for name, part in content.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,15 +119,5 @@ class LearnedScores(Described):
 
     def to_json(self) -> dict[str, Any]:
         """Return the scores as plain numbers and text."""
-        return {
-            "remark": self.remark,
-            "held_out": self.held_out.to_json(),
-            "sequential": {
-                name: value if np.isfinite(value) else None
-                for name, value in self.sequential.items()
-            },
-            "blocks": list(self.blocks),
-            "start": self.start,
-            "training": dict(self.training),
-            "seed": self.seed,
-        }
+        own = {name: plain(part) for name, part in vars(self).items() if name != "held_out"}
+        return {"remark": self.remark, "held_out": self.held_out.to_json(), **own}

@@ -4,7 +4,7 @@ __all__ = ["Separations", "find_pairs", "separations"]
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -99,11 +99,9 @@ class Separations:
         steps = np.isin(self.pair, chosen)
         number = np.full(self.n_pairs, -1)
         number[chosen] = np.arange(len(chosen))
-        return Separations(
-            *(self.first[steps], self.last[steps], self.interval[steps], self.moved[steps]),
-            *(number[self.pair[steps]], self.members[chosen], self.tau, self.n_dim),
-            *(self.length_unit, self.time_unit, self.reference),
-        )
+        kept = {n: getattr(self, n)[steps] for n in ("first", "last", "interval", "moved")}
+        pair = number[self.pair[steps]]
+        return replace(self, **kept, pair=pair, members=self.members[chosen])
 
     @property
     def noisy(self) -> bool:
@@ -130,8 +128,7 @@ class Separations:
 
     def sums(self, formulas: Any) -> Any:
         """Raise an error: the density of a separation has no sufficient sums."""
-        msg = "separations of pairs have no second moments; use `log_densities`"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("separations of pairs have no second moments; use `log_densities`")
 
     def log_densities(self, model: Any, values: Mapping[str, FloatArray]) -> FloatArray:
         """Compute ln p of all separations, each conditional on the previous one.
@@ -179,8 +176,7 @@ def separations(
             within the distance, or two are at the same position.
     """
     if not (np.isfinite(tau) and tau > 0):
-        msg = f"tau must be a positive number, got {tau}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"tau must be a positive number, got {tau}")
     if within is not None and not (np.isfinite(within) and within > 0):
         msg = f"the distance within which pairs begin must be positive, got {within}"
         raise DriftbayesError(msg)
@@ -263,11 +259,10 @@ def _at_common_times(trajectories: Trajectories, tau: float) -> tuple[FloatArray
     n_times = int(index.max()) + 1
     n = trajectories.n_trajectories
     if n * n_times > _MAX_POSITIONS:
-        msg = (
+        raise DriftbayesError(
             f"{n} particles at {n_times} times are too many to search for pairs; choose a "
             "longer tau, or a part of the data"
         )
-        raise DriftbayesError(msg)
     x, radius = trajectories.positions, None
     if trajectories.lonlat is not None:
         from driftbayes.data.tangent import ground_of
@@ -302,11 +297,10 @@ def find_pairs(
     """
     observed = np.isfinite(places[..., 0])
     if within is None and len(places) > _MAX_PARTICLES:
-        msg = (
+        raise DriftbayesError(
             f"{len(places)} particles are too many to compare all of them; give the distance "
             "within which pairs begin (--within, in Python within=)"
         )
-        raise DriftbayesError(msg)
     lengths = np.zeros(places.shape[2]) if period is None or radius is not None else period
     reach = np.inf
     if within is not None:
@@ -345,7 +339,7 @@ def _steps(
     begins: IntArray,
     tau: float,
 ) -> Separations:
-    first, last, interval, moved, pair = [], [], [], [], []
+    parts = []
     for number, ((i, j), begin) in enumerate(zip(members, begins, strict=True)):
         x, y = places[i, begin:], places[j, begin:]
         times = np.flatnonzero(np.isfinite(x[:, 0]) & np.isfinite(y[:, 0]))
@@ -364,23 +358,19 @@ def _steps(
         if np.any(r == 0):
             names = " and ".join(str(trajectories.ids[k]) for k in (i, j))
             when = float(trajectories.times.min() + tau * (begin + times[np.argmin(r)]))
-            msg = (
+            raise DriftbayesError(
                 f"the particles {names} are at the same position at time {when:g}, and a "
                 "separation of zero has no density; leave one of them out, or give positions with "
                 "more digits"
             )
-            raise DriftbayesError(msg)
-        first.append(r[:-1])
-        last.append(r[1:])
-        interval.append(tau * np.diff(times))
-        moved.append(np.sum(np.diff(apart, axis=0) ** 2, axis=1))
-        pair.append(np.full(len(r) - 1, number))
+        moved = np.sum(np.diff(apart, axis=0) ** 2, axis=1)
+        owner = np.full(len(r) - 1, number)
+        parts.append((r[:-1], r[1:], tau * np.diff(times), moved, owner))
+    columns = ("first", "last", "interval", "moved", "pair")
+    joined = (np.concatenate(part) for part in zip(*parts, strict=True))
+    arrays: dict[str, Any] = dict(zip(columns, joined, strict=True))
     return Separations(
-        first=np.concatenate(first),
-        last=np.concatenate(last),
-        interval=np.concatenate(interval),
-        moved=np.concatenate(moved),
-        pair=np.concatenate(pair),
+        **arrays,
         members=members,
         tau=float(tau),
         n_dim=trajectories.n_dim,

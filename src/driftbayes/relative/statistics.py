@@ -20,6 +20,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.relative.separations import Separations
+from driftbayes.representation import plain
 from driftbayes.typing import FloatArray, IntArray
 
 NAMES = ("structure", "longitudinal", "diffusivity", "fsle")
@@ -58,19 +59,14 @@ class PairStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers, None where undefined."""
-
-        def to_plain(values: FloatArray) -> list[float | None]:
-            return [float(value) if np.isfinite(value) else None for value in values]
-
-        return {
-            "edges": self.edges.tolist(),
-            "n_steps": self.n_steps.astype(int).tolist(),
-            **{name: to_plain(self.values[name]) for name in NAMES},
-            **{f"{name}_err": to_plain(self.errors[name]) for name in NAMES},
-            "times": self.times.tolist(),
-            "dispersion": to_plain(self.dispersion),
-            "dispersion_err": to_plain(self.dispersion_err),
+        arrays = {
+            "edges": self.edges,
+            "n_steps": self.n_steps.astype(int),
+            **{name: self.values[name] for name in NAMES},
+            **{f"{name}_err": self.errors[name] for name in NAMES},
+            **{name: getattr(self, name) for name in ("times", "dispersion", "dispersion_err")},
         }
+        return {name: plain(values) for name, values in arrays.items()}
 
 
 def pair_statistics(
@@ -92,8 +88,7 @@ def pair_statistics(
             outside are excluded.
     """
     if not (np.isfinite(ratio) and ratio > 1):
-        msg = f"the ratio of the edges of a class must exceed 1, got {ratio}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the ratio of the edges of a class must exceed 1, got {ratio}")
     if edges is None:
         low, high = np.log(data.first.min()), np.log(max(data.first.max(), data.last.max()))
         n_classes = max(int(np.ceil((high - low) / np.log(ratio) - 1e-9)), 1)

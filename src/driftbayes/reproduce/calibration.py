@@ -19,8 +19,9 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import Status
 from driftbayes.inference import QUANTILES, Batch, Hypothesis, evidence_batch
 from driftbayes.plots.style import COLOURS, GUIDE, journal_figure
+from driftbayes.representation import plain
 from driftbayes.reproduce.langevin import hypotheses as unit_hypotheses
-from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner, StudyResult, plain
+from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner, StudyResult
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:

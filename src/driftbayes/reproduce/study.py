@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -79,6 +79,13 @@ def along_tau(scan: Scan, model: str, field: str, parameter: str = "") -> FloatA
 def log_bayes_factors(scan: Scan) -> FloatArray:
     """Return ln K of Langevin against Brownian at every tau."""
     return np.array([comparison.log_bayes_factors[PAIR] for comparison in scan.comparisons])
+
+
+def jackknife_variance(left_out: FloatArray, axis: int = -1) -> FloatArray:
+    """Return the variance of an estimate, from its values without each group along an axis."""
+    n = left_out.shape[axis]
+    squares = (left_out - left_out.mean(axis=axis, keepdims=True)) ** 2
+    return np.asarray((n - 1) / n * squares.sum(axis=axis))
 
 
 class StudyResult(ABC):
@@ -176,12 +183,11 @@ class Runner:
         """
         folder, key = kept.split("/")
         directory = None if self.directory is None else self.directory / folder
+        found: dict[str, list[Any]] = {}
         if directory is not None:
             _make_folder(directory)
-        found: dict[str, list[Any]] = {}
-        for job in jobs:
-            if directory is not None and (rows := _read_kept(directory, job, key)) is not None:
-                found[job.name] = rows
+            stored = {job.name: _read_kept(directory, job, key) for job in jobs}
+            found = {name: rows for name, rows in stored.items() if rows is not None}
         todo = [job for job in jobs if job.name not in found]
         for job, rows in self._computed(todo, function):
             if directory is not None:
@@ -262,19 +268,6 @@ def working_folder(directory: Path, study: str) -> Iterator[None]:
     _write_file({**made, "complete": False}, directory / _MARKER)
     yield
     _write_file({**made, "complete": True}, directory / _MARKER)
-
-
-def plain(value: Any) -> Any:
-    """Return records and arrays as numbers, text, lists and dicts for JSON; NaN becomes None."""
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {name: plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _write_file(content: Any, path: Path) -> Path:

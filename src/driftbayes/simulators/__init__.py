@@ -1,4 +1,4 @@
-"""Numbers for simulators: what a scan found, as Parcels or OpenDrift takes it."""
+"""Export parameters of a scan, or grids of a map, to Parcels, OpenDrift and other programs."""
 
 __all__ = [
     "SIMULATORS",
@@ -29,7 +29,7 @@ SIMULATORS: dict[str, Callable[[Recommendation], str]] = {
 
 
 def export(recommendation: Recommendation, simulator: str) -> str:
-    """The recommendation as text for a simulator.
+    """Return the recommendation as text for a simulator.
 
     Args:
         recommendation: The numbers.

@@ -1,9 +1,10 @@
-"""Grids of diffusivity and flow as Parcels and OpenDrift read them, and lines that use them."""
+"""Write grids of diffusivity and flow for Parcels and OpenDrift, and Python code to use them."""
 
 __all__ = ["GRID_SIMULATORS", "GridExport", "export_grid"]
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,9 +39,9 @@ class GridExport:
     """A grid for a simulator.
 
     Args:
-        dataset: What goes to a file.
-        script: Lines that use the file, with a place for its name.
-        notes: What a user should know.
+        dataset: Content of the file.
+        script: Python code that uses the file, with a placeholder for its name.
+        notes: Notes for the user.
     """
 
     dataset: "xr.Dataset"
@@ -48,7 +49,7 @@ class GridExport:
     notes: tuple[str, ...]
 
     def text(self, file: str) -> str:
-        """Lines of Python that use the file.
+        """Return Python code that uses the file.
 
         Args:
             file: Its name.
@@ -67,11 +68,10 @@ def export_grid(found: GriddedDispersion, simulator: str) -> GridExport:
         DriftbayesError: The simulator takes no such grid.
     """
     if simulator not in GRID_SIMULATORS:
-        msg = (
+        raise DriftbayesError(
             f"{found.title} is exported as a grid, for {', '.join(GRID_SIMULATORS)}; "
             f"got {simulator!r}"
         )
-        raise DriftbayesError(msg)
     return GRID_SIMULATORS[simulator](found)
 
 
@@ -123,37 +123,29 @@ def _for_opendrift(found: GriddedDispersion) -> GridExport:
 
     found = found.on_lonlat()
     if not found.is_isotropic:
-        msg = (
+        raise DriftbayesError(
             "OpenDrift takes one diffusivity for both axes, and those of "
             f"{found.title} differ; use --for parcels, or a model without +anisotropic"
         )
-        raise DriftbayesError(msg)
     x, y = _nodes(found)
     points = np.meshgrid(x, y)
     # OpenDrift moves particles along straight lines on the earth: its curvature is no drift.
     drift = found.drift_at(*points, on_sphere=False)
     east, north = found.flow_at(*points) + drift
+    k, known = found.diffusivity_at(*points)[0], _known(found, *points)
+    flow = "gradient of the diffusivity"
+    if found.flow is not None:
+        flow = f"mean flow and {flow}"
+    about_k = _about("m2 s-1", "horizontal diffusivity", "horizontal_diffusivity")
+    about_u = _about("m s-1", f"{flow}, to the east", "x_sea_water_velocity")
+    about_v = _about("m s-1", f"{flow}, to the north", "y_sea_water_velocity")
     dims = ("lat", "lon")
-    flow = (
-        "mean flow and gradient of the diffusivity"
-        if found.flow is not None
-        else ("gradient of the diffusivity")
-    )
-    variables = {
-        "horizontal_diffusivity": (
-            found.diffusivity_at(*points)[0],
-            "m2 s-1",
-            "horizontal diffusivity",
-            "horizontal_diffusivity",
-        ),
-        "u": (east, "m s-1", f"{flow}, to the east", "x_sea_water_velocity"),
-        "v": (north, "m s-1", f"{flow}, to the north", "y_sea_water_velocity"),
-        "has_data": (_known(found, *points), "1", "whether the cell holds data", None),
-    }
     dataset = xr.Dataset(
         {
-            name: (dims, values, _about(unit, words, standard))
-            for name, (values, unit, words, standard) in variables.items()
+            "horizontal_diffusivity": (dims, k, about_k),
+            "u": (dims, east, about_u),
+            "v": (dims, north, about_v),
+            "has_data": (dims, known, _about("1", "whether the cell holds data")),
         },
         {
             "lon": ("lon", x, _about("degrees_east", "longitude", "longitude")),
@@ -163,23 +155,15 @@ def _for_opendrift(found: GriddedDispersion) -> GridExport:
     return _made(found, dataset, OPENDRIFT.format(time_step=_whole(found.time_step)))
 
 
-def _for_parcels_4(found: GriddedDispersion) -> GridExport:
-    return _for_parcels(found, PARCELS, SPHERE)
-
-
-def _for_parcels_3(found: GriddedDispersion) -> GridExport:
-    return _for_parcels(found, PARCELS_3, SPHERE_3)
-
-
 GRID_SIMULATORS: dict[str, Callable[[GriddedDispersion], GridExport]] = {
-    "parcels": _for_parcels_4,
-    "parcels3": _for_parcels_3,
+    "parcels": partial(_for_parcels, script=PARCELS, sphere=SPHERE),
+    "parcels3": partial(_for_parcels, script=PARCELS_3, sphere=SPHERE_3),
     "opendrift": _for_opendrift,
 }
 
 
 def _nodes(found: GriddedDispersion) -> tuple[FloatArray, FloatArray]:
-    """Nodes of the grid, a cell beyond its edges on all sides."""
+    """Return the nodes of the grid, extended by a cell on all sides."""
     refined = _REFINED
     while refined > 1 and found.has_data.size * refined**2 > _MAX_NODES:
         refined //= 2
@@ -191,7 +175,7 @@ def _nodes(found: GriddedDispersion) -> tuple[FloatArray, FloatArray]:
 
 
 def _known(found: GriddedDispersion, x: FloatArray, y: FloatArray) -> np.ndarray:
-    """Which nodes lie in cells with data."""
+    """Return whether each node lies in a cell with data."""
     places = []
     for values, edges, side in zip((x, y), found.edges, found.sides, strict=True):
         place = np.floor((values - edges[0]) / side).astype(np.int64)
@@ -205,7 +189,7 @@ def _about(unit: str, words: str, standard: str | None = None) -> dict[str, Any]
 
 
 def _whole(seconds: float) -> float:
-    """A time step in seconds with two digits, rounded down."""
+    """Round a time step in seconds down to two digits."""
     size = 10.0 ** (np.floor(np.log10(seconds)) - 1)
     return float(f"{np.floor(seconds / size) * size:.6g}")
 
@@ -227,14 +211,12 @@ def _made(found: GriddedDispersion, dataset: "xr.Dataset", script: str) -> GridE
         )
     k = found.diffusivity[:, found.has_data]
     version, fingerprint = found.origin["driftbayes_version"], found.origin["data_fingerprint"]
+    flow = "is left out: a uniform density stays uniform"
+    if found.flow is not None:
+        flow = "is that found: a uniform density stays uniform where it has no divergence"
     lines = [
         f"{found.title}, by driftbayes {version}; data of fingerprint {fingerprint}",
-        f"diffusivity from {k.min():.4g} to {k.max():.4g} m2/s; the flow "
-        + (
-            "is that found: a uniform density stays uniform where it has no divergence"
-            if found.flow is not None
-            else "is left out: a uniform density stays uniform"
-        ),
+        f"diffusivity from {k.min():.4g} to {k.max():.4g} m2/s; the flow {flow}",
         f"convention: {CONVENTION}",
         f"use time steps of up to {readable_time(_whole(found.time_step), 's')}",
         *(f"note: {note}" for note in notes),

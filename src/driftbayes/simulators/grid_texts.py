@@ -1,4 +1,4 @@
-"""Lines of Python that use exported grids."""
+"""Python code that uses exported grids."""
 
 __all__ = ["OPENDRIFT", "PARCELS", "PARCELS_3", "SPHERE", "SPHERE_3"]
 

@@ -46,8 +46,8 @@ class GriddedDispersion:
         is_lonlat: Whether positions are longitudes and latitudes.
         ground: Where on the earth the plane is, if that is known.
         per_metre: A metre in the unit of length.
-        title: What it is, in words.
-        notes: What a user should know.
+        title: Name of the map or field.
+        notes: Notes for the user.
         origin: Version, fingerprint and source of the data.
     """
 
@@ -75,7 +75,7 @@ class GriddedDispersion:
         return bool(np.allclose(self.diffusivity[0], self.diffusivity[1], rtol=1e-12))
 
     def lengths(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Length of a unit of x and of y at some y: of a degree, or 1 on a plane.
+        """Return the length of a unit of x and of y: of a degree at latitude y, or 1 on a plane.
 
         Args:
             y: Latitudes in degrees, or positions.
@@ -86,7 +86,7 @@ class GriddedDispersion:
         return east * self.per_metre, north * self.per_metre
 
     def diffusivity_at(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Diffusivity along both axes at points.
+        """Evaluate the diffusivity along both axes at points.
 
         Args:
             x: First coordinate, beyond the edges mirrored.
@@ -95,7 +95,7 @@ class GriddedDispersion:
         return self._at(self.diffusivity, x, y)
 
     def flow_at(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Mean flow besides the well-mixed drift at points; zero if there is none.
+        """Evaluate the mean flow without the well-mixed drift at points; zero if there is none.
 
         Args:
             x: First coordinate.
@@ -117,7 +117,7 @@ class GriddedDispersion:
         over: FloatArray | None = None,
         on_sphere: bool = True,
     ) -> FloatArray:
-        """Well-mixed drift at points.
+        """Evaluate the well-mixed drift at points.
 
         Args:
             x: First coordinate.
@@ -139,7 +139,7 @@ class GriddedDispersion:
         return np.stack([along, across])
 
     def _at(self, values: FloatArray, x: FloatArray, y: FloatArray, axis: int = -1) -> FloatArray:
-        """Splines at points, or their derivatives along one axis."""
+        """Evaluate splines at points, or their derivatives along one axis."""
         columns, across = _spline(np.asarray(x), self.edges[0], derivative=axis == 0)
         rows, along = _spline(np.asarray(y), self.edges[1], derivative=axis == 1)
         out = np.zeros((len(values), *np.shape(x)))
@@ -167,7 +167,7 @@ class GriddedDispersion:
         return first, second
 
     def on_lonlat(self) -> "GriddedDispersion":
-        """The same on a grid of longitudes and latitudes, if its place on the earth is known.
+        """Interpolate to a grid of longitudes and latitudes, if the place on the earth is known.
 
         Raises:
             DriftbayesError: The plane has no place on the earth, or lies around a pole.
@@ -175,17 +175,15 @@ class GriddedDispersion:
         if self.is_lonlat:
             return self
         if self.ground is None:
-            msg = (
+            raise DriftbayesError(
                 f"{self.title} is on a plane without a place on the earth, and longitudes and "
                 "latitudes are needed; use --for parcels, which takes a plane"
             )
-            raise DriftbayesError(msg)
         if self.ground.frame != "local":
-            msg = (
+            raise DriftbayesError(
                 f"{self.title} is on a plane around a pole, where there is no grid of longitudes "
                 "and latitudes; use --for parcels, which takes a plane"
             )
-            raise DriftbayesError(msg)
         rim = _rim(self.edges)
         lonlat = np.array([self.ground.lonlat(point) for point in rim])
         lonlat[:, 0] = self.ground.lon + (lonlat[:, 0] - self.ground.lon + 180) % 360 - 180
@@ -222,19 +220,18 @@ def check_latitudes(edges: FloatArray, title: str) -> None:
 
     Args:
         edges: Edges of the cells along latitude, in degrees.
-        title: What it is, in words.
+        title: Name of the map or field.
     """
     most = float(np.abs(edges).max())
     if most > _MAX_LATITUDE:
-        msg = (
+        raise DriftbayesError(
             f"{title} reaches a latitude of {most:.1f}°, at a pole, where a grid of longitudes and "
             "latitudes is of no use; read the data on a plane (--frame transported)"
         )
-        raise DriftbayesError(msg)
 
 
 def _rim(edges: tuple[FloatArray, FloatArray]) -> FloatArray:
-    """Points along the rim of a rectangle."""
+    """Return points along the rim of a rectangle."""
     x, y = edges
     sides = [(x, np.full(len(x), end)) for end in y[[0, -1]]]
     sides += [(np.full(len(y), end), y) for end in x[[0, -1]]]
@@ -244,7 +241,7 @@ def _rim(edges: tuple[FloatArray, FloatArray]) -> FloatArray:
 def _spline(
     x: FloatArray, edges: FloatArray, *, derivative: bool
 ) -> tuple[list[np.ndarray], list[FloatArray]]:
-    """Cells whose values count at positions, and their weights: three each."""
+    """Return the three cells with nonzero weight at each position, and their weights."""
     n, side = len(edges) - 1, (edges[-1] - edges[0]) / (len(edges) - 1)
     place = (x - edges[0]) / side
     cell = np.clip(np.floor(place), -n, 2 * n - 1).astype(np.int64)

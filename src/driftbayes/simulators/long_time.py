@@ -1,4 +1,4 @@
-"""Long-time diffusivity of a model with its options: what a random walk needs to spread alike."""
+"""Long-time diffusivity of a model with its options: that of a random walk of equal spread."""
 
 __all__ = ["DIFFUSIVITY", "Dispersion", "Estimate", "dispersion", "observation_notes", "parts_of"]
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, model_named
+from driftbayes.precision import in_double_precision
 from driftbayes.representation import number, with_error
 from driftbayes.typing import FloatArray
 
@@ -45,7 +45,7 @@ class Estimate:
 
 
 class Parts(NamedTuple):
-    """What a model's name consists of.
+    """Parts of a model's name.
 
     Args:
         base: The plain model, or several joined by `&`.
@@ -56,6 +56,14 @@ class Parts(NamedTuple):
     base: str
     options: tuple[str, ...]
     is_mixture: bool
+
+    @property
+    def diffusivity(self) -> str | None:
+        """Name of the parameter that is the long-time diffusivity; None if there is none."""
+        # Diffusivities of independent motions add up, if none of them is bound to a place.
+        if not all(part in DIFFUSIVITY for part in self.base.split("&")):
+            return None
+        return "k" if "&" in self.base else DIFFUSIVITY[self.base]
 
 
 @dataclass(frozen=True)
@@ -87,13 +95,12 @@ class Dispersion:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the numbers along the axes leave out."""
+        """Notes on components of the tensor that are not exported."""
         notes = []
         if abs(self.cross) > _SMALL * np.sqrt(self.zonal.value * self.meridional.value):
             notes.append(
                 f"the tensor is tilted, K_12 = {number(self.cross)} m²/s: each axis spreads as "
-                "found, "
-                "their correlation is not exported"
+                "found, their correlation is not exported"
             )
         if len(self.axes) > 2:
             notes.append(f"K_33 = {number(self.axes[2].value, 6)} m²/s is not exported")
@@ -101,7 +108,7 @@ class Dispersion:
 
 
 def parts_of(model: str) -> Parts:
-    """A model's name taken apart."""
+    """Divide a model's name into its parts."""
     name, star, _ = model.partition("*")
     parts = [part.split("+") for part in name.split("&")]
     options = [option for _, *own in parts for option in own]
@@ -109,42 +116,37 @@ def parts_of(model: str) -> Parts:
 
 
 def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
-    r"""Long-time diffusivity along each axis, at the posterior means of the parameters.
+    r"""Compute the long-time diffusivity along each axis, at the posterior means of the parameters.
 
-    Of a tensor $k\,e^H$ its elements; of particles that differ, the mean over them, which is what
-    the mean square displacement grows by: $k/(1 - s^2)$ with a scatter s, and
-    $\sum_c w_c k_c$ of classes. Errors are propagated from those of the parameters, taken as
+    For a tensor $k\,e^H$ these are its elements. For particles that differ it is the mean over
+    them, which determines the mean square displacement: $k/(1 - s^2)$ with a scatter s, and
+    $\sum_c w_c k_c$ for classes. Errors are propagated from those of the parameters, taken as
     independent.
 
     Args:
         model: Name of the model, with options.
         parameters: Its parameters, the known ones too.
     """
-    base, options, is_mixture = parts_of(model)
-    # Diffusivities of independent motions add up, if none of them is bound to a place.
-    disperses = all(part in DIFFUSIVITY for part in base.split("&"))
-    name = ("k" if "&" in base else DIFFUSIVITY[base]) if disperses else None
+    parts = parts_of(model)
+    options, is_mixture, name = parts.options, parts.is_mixture, parts.diffusivity
     if name is None or name not in parameters:
-        msg = (
+        raise DriftbayesError(
             f"{model} has no one long-time diffusivity to give to a simulator; "
             f"use a model that disperses ({', '.join(DIFFUSIVITY)}), or --for json"
         )
-        raise DriftbayesError(msg)
     unit = parameters[name].unit
     if not (is_mixture or {"scatter", "anisotropic"} & set(options)):
         return Dispersion((parameters[name],))
     if "scatter" in options:
         s = parameters["scatter"]
         if s.value + _SIGMAS * s.sd >= 1:
-            msg = (
+            raise DriftbayesError(
                 f"the mean diffusivity of {model} is not known: particles differ by "
                 f"s = {with_error(s.value, s.sd)}, and for s of 1 or more it is infinite; use a "
                 "model without +scatter, or --for json"
             )
-            raise DriftbayesError(msg)
-        return Dispersion(
-            (_propagated(lambda v: v[name] / (1 - v["scatter"] ** 2), parameters, unit),)
-        )
+        mean = _propagated(lambda v: v[name] / (1 - v["scatter"] ** 2), parameters, unit)
+        return Dispersion((mean,))
     if is_mixture:
         return Dispersion((_propagated(_mean_of_classes(model, name), parameters, unit),))
     tensor = _tensor(name, parameters)
@@ -157,7 +159,7 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
 
 
 def observation_notes(model: str) -> tuple[str, ...]:
-    """What of a model's options a simulator does not get, in words."""
+    """Return notes on options of the model that are not exported."""
     _, options, is_mixture = parts_of(model)
     notes = {
         "noise": "the error of the positions is not part of the motion, and not exported",
@@ -178,14 +180,14 @@ def observation_notes(model: str) -> tuple[str, ...]:
 def _tensor(
     name: str, parameters: Mapping[str, Estimate]
 ) -> Callable[[Mapping[str, float]], FloatArray]:
-    """K as a function of the parameters."""
+    """Return K as a function of the parameters."""
     components = sorted(n for n in parameters if n[:1] == "h" and n[1:].isdigit())
     family: Any = model_named("brownian+anisotropic", MODELS, 2 if len(components) == 2 else 3)
 
+    @in_double_precision
     def tensor(values: Mapping[str, float]) -> FloatArray:
         own = {n: values[n] for n in components}
-        with jax.enable_x64(True):  # noqa: FBT003
-            return values[name] * np.asarray(family(kappa=1.0, **own).shape_tensor())
+        return values[name] * np.asarray(family(kappa=1.0, **own).shape_tensor())
 
     return tensor
 
@@ -193,12 +195,11 @@ def _tensor(
 def _mean_of_classes(model: str, name: str) -> Callable[[Mapping[str, float]], float]:
     family: Any = model_named(model, MODELS)
 
+    @in_double_precision
     def mean(values: Mapping[str, float]) -> float:
-        with jax.enable_x64(True):  # noqa: FBT003
-            whole = family(**values)
-            weights = np.exp(np.asarray(whole.log_weights))
-            sizes = [float(one.value_of(name)) for one in whole.classes]
-        return float(weights @ np.array(sizes))
+        whole = family(**values)
+        sizes = [float(model.value_of(name)) for model in whole.classes]
+        return float(np.exp(np.asarray(whole.log_weights)) @ np.array(sizes))
 
     return mean
 
@@ -206,7 +207,7 @@ def _mean_of_classes(model: str, name: str) -> Callable[[Mapping[str, float]], f
 def _propagated(
     function: Callable[[Mapping[str, float]], float], parameters: Mapping[str, Estimate], unit: str
 ) -> Estimate:
-    """A function of the parameters, with its error."""
+    """Evaluate a function of the parameters, with its propagated error."""
     values = {name: e.value for name, e in parameters.items()}
     here = float(function(values))
     variance = 0.0

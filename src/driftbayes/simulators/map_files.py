@@ -1,4 +1,4 @@
-"""Read the averaged diffusivity and flow that a map or a field found."""
+"""Read the averaged diffusivity and flow of a map or a field."""
 
 __all__ = ["drawn_fields", "gridded"]
 
@@ -35,7 +35,7 @@ def gridded(
     """Read the averaged map or field of a file.
 
     Args:
-        dataset: What `driftbayes map -o` or `driftbayes field -o` wrote.
+        dataset: Output of `driftbayes map -o` or `driftbayes field -o`.
         model: The model of a map; None takes the one with the largest evidence.
         with_flow: Whether to take the mean flow too.
         to: Units of length and time that are wanted; empty keeps those of the file.
@@ -50,7 +50,9 @@ def gridded(
     noun = f"the {kind}"
     is_lonlat = "x" in dataset and dataset["x"].attrs.get("standard_name") == "longitude"
     length, time = (
-        unit_factor(dataset.attrs, what, own, noun) / _factor(what, wanted) if wanted else 1.0
+        unit_factor(dataset.attrs, what, own, noun) / unit_factor({}, what, wanted)
+        if wanted
+        else 1.0
         for what, own, wanted in zip(("length", "time"), given, to, strict=True)
     )
     unit = to[0] or str(dataset.attrs.get("length_unit", ""))
@@ -59,8 +61,7 @@ def gridded(
         diffusivity = "kappa" if "kappa" in dataset or "k" not in dataset else "k"
         chosen, names = "", [diffusivity, diffusivity, "flow_x", "flow_y"]
         if model is not None:
-            msg = "a field has one model; leave out --model"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("a field has one model; leave out --model")
     else:
         chosen, names = _of_map(dataset, model)
     edges = [_edges(dataset, axis, noun) * (1.0 if is_lonlat else length) for axis in "xy"]
@@ -69,26 +70,18 @@ def gridded(
         if edges[0][-1] - edges[0][0] > 360 * (1 + _RTOL):
             msg = f"{noun} is wider than once around the earth; make it of fewer data"
             raise DriftbayesError(msg)
-    for name in names[:2]:
-        if name not in dataset:
-            msg = f"{noun} has no variable {name!r}; the file is damaged, make it again"
-            raise DriftbayesError(msg)
-    found = np.array([_values(dataset, name, noun) for name in names if name in dataset])
+    flows = [name for name in names[2:] if name in dataset]
+    found = np.array([_values(dataset, name, noun) for name in (*names[:2], *flows)])
     has_data = np.isfinite(found).all(axis=0)
     if not has_data.any() or (found[:2, has_data] <= 0).any():
-        msg = f"{noun} has no positive diffusivity; the file is damaged, make it again"
-        raise DriftbayesError(msg)
+        raise _damaged(f"{noun} has no positive diffusivity")
     # Where no data are, the value of the nearest place that has some.
     places = distance_transform_edt(~has_data, return_distances=False, return_indices=True)
     filled = found[:, places[0], places[1]]
     has_flow = with_flow and len(found) == 4
     sides = None
     if has_flow and chosen:
-        name = f"{chosen.replace('+', '_')}_cell_side"
-        if name not in dataset:
-            msg = f"{noun} has no variable {name!r}; the file is damaged, make it again"
-            raise DriftbayesError(msg)
-        sides = _values(dataset, name, noun) * length
+        sides = _values(dataset, f"{chosen.replace('+', '_')}_cell_side", noun) * length
     stored = _json(dataset, "result")
     tau = float(stored.get("tau", np.nan)) if kind == "field" else float(dataset["tau"].values[0])
     time_unit = to[1] or str(dataset.attrs.get("time_unit", ""))
@@ -125,10 +118,10 @@ def gridded(
 
 
 def drawn_fields(dataset: "xr.Dataset") -> list["xr.Dataset"]:
-    """The same field, with each draw from its posterior in place of the mean; empty for a map.
+    """Return a field with each draw from its posterior in place of the mean; none for a map.
 
     Args:
-        dataset: What `driftbayes map -o` or `driftbayes field -o` wrote.
+        dataset: Output of `driftbayes map -o` or `driftbayes field -o`.
 
     Raises:
         DriftbayesError: The file is damaged.
@@ -138,58 +131,50 @@ def drawn_fields(dataset: "xr.Dataset") -> list["xr.Dataset"]:
         return []
     for name in names:
         if dataset[f"{name}_draw"].dims != ("draw", "y", "x"):
-            msg = (
-                f"{name}_draw has other dimensions than draw, y, x; the file is damaged, make it "
-                "again"
-            )
-            raise DriftbayesError(msg)
+            raise _damaged(f"{name}_draw has other dimensions than draw, y, x")
     return [
         dataset.assign({n: dataset[f"{n}_draw"].isel(draw=i, drop=True) for n in names})
         for i in range(dataset.sizes.get("draw", 0))
     ]
 
 
-def _factor(what: str, unit: str) -> float:
-    return unit_factor({f"{what}_unit": unit}, what, None, "")
+def _damaged(text: str) -> DriftbayesError:
+    return DriftbayesError(f"{text}; the file is damaged, make it again")
 
 
 def _json(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
-    """An attribute that holds an object."""
+    """Return an attribute that holds a JSON object."""
     try:
         found = json.loads(str(dataset.attrs.get(name, "{}")))
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        msg = f"the attribute {name!r} is no JSON object; the file is damaged, make it again"
-        raise DriftbayesError(msg)
+        raise _damaged(f"the attribute {name!r} is no JSON object")
     return found
 
 
 def _of_map(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[str]]:
-    """The model to take from a map, and the names of its variables."""
+    """Choose the model of a map, and return it with the names of its variables."""
     if "season" in dataset.dims or "evidences" not in dataset.attrs:
         msg = "this map is of a fixed grid (--cell); make one by evidence, without --cell"
         raise DriftbayesError(msg)
     models = _json(dataset, "evidences").get("models", {})
     if model is not None and model not in models:
         near = did_you_mean(model, models)
-        msg = f"the map has no model {model!r}; it has {', '.join(models)}{near}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the map has no model {model!r}; it has {', '.join(models)}{near}")
     known = {
-        name: float(one.get("log_evidence", -np.inf))
-        for name, one in models.items()
-        if all(part in DIFFUSIVITY for part in parts_of(name).base.split("&"))
+        name: float(record.get("log_evidence", -np.inf))
+        for name, record in models.items()
+        if parts_of(name).diffusivity
     }
     if not known or (model is not None and model not in known):
-        msg = (
+        raise DriftbayesError(
             f"{model or 'the map'} has no long-time diffusivity to give to a simulator; map a "
             f"model that disperses ({', '.join(DIFFUSIVITY)})"
         )
-        raise DriftbayesError(msg)
     chosen = model or max(known, key=lambda name: known[name])
-    plain, base = chosen.replace("+", "_"), parts_of(chosen).base
-    name = "k" if "&" in base else DIFFUSIVITY[base]
-    names = [f"{plain}_{name}"] * 2
+    plain = chosen.replace("+", "_")
+    names = [f"{plain}_{parts_of(chosen).diffusivity}"] * 2
     if f"{plain}_K_11" in dataset:
         names = [f"{plain}_K_11", f"{plain}_K_22"]
     return chosen, [*names, f"{plain}_flow_1", f"{plain}_flow_2"]
@@ -225,10 +210,9 @@ def _map_notes(
 
 
 def _edges(dataset: "xr.Dataset", axis: str, noun: str) -> FloatArray:
-    """Edges of equal cells from their centres."""
+    """Compute the edges of equal cells from their centres."""
     if axis not in dataset:
-        msg = f"{noun} has no axis {axis!r}, and two dimensions are needed"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{noun} has no axis {axis!r}, and two dimensions are needed")
     centres = np.asarray(dataset[axis].values, dtype=np.float64)
     steps = np.diff(centres)
     if f"{axis}_bounds" in dataset and len(centres) == 1:
@@ -242,21 +226,20 @@ def _edges(dataset: "xr.Dataset", axis: str, noun: str) -> FloatArray:
 
 
 def _values(dataset: "xr.Dataset", name: str, noun: str) -> FloatArray:
-    """A variable on the cells, (y, x), of the first sampling time."""
+    """Return a variable on the cells, (y, x), at the first sampling time."""
+    if name not in dataset:
+        raise _damaged(f"{noun} has no variable {name!r}")
     variable = dataset[name]
     if "tau" in variable.dims:
         variable = variable.isel(tau=0)
     if variable.dims != ("y", "x") or variable.dtype.kind not in "fiu":
-        msg = (
-            f"{noun} has {name!r} of dimensions {', '.join(map(str, variable.dims))}, expected "
-            "y, x; the file is damaged, make it again"
-        )
-        raise DriftbayesError(msg)
+        dims = ", ".join(map(str, variable.dims))
+        raise _damaged(f"{noun} has {name!r} of dimensions {dims}, expected y, x")
     return np.asarray(variable.values, dtype=np.float64)
 
 
 def _ground(dataset: "xr.Dataset", per_metre: float) -> Ground | None:
-    """Where the plane of a field or of a map around a pole lies."""
+    """Return the position on the earth of a field, or of a map around a pole."""
     stored, frame = dataset.attrs, "local"
     names = ("origin_longitude", "origin_latitude")
     if "plane" in dataset:

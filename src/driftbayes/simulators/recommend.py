@@ -1,4 +1,4 @@
-"""Which numbers of a scan to use, with which error, and over which times they hold."""
+"""Choose parameters of a scan for a simulator, with errors and their range of validity."""
 
 __all__ = ["CONVENTION", "Recommendation", "recommend", "unit_factor"]
 
@@ -39,8 +39,8 @@ class Recommendation:
         tau_min: Smallest sampling time over which they are consistent; NaN if they are not.
         tau_max: Largest of them.
         probability: Of the model at `tau`, among those compared.
-        notes: What a user should know, in words.
-        origin: What is needed to repeat it: version, fingerprint, options, source.
+        notes: Notes for the user.
+        origin: Version, data fingerprint, options and source, to repeat it.
     """
 
     model: str
@@ -65,7 +65,7 @@ class Recommendation:
 
     @property
     def option_notes(self) -> tuple[str, ...]:
-        """What of the model's options a simulator does not get."""
+        """Notes on options of the model that are not exported."""
         return observation_notes(self.model)
 
 
@@ -77,7 +77,7 @@ def recommend(
     length_unit: str | None = None,
     time_unit: str | None = None,
 ) -> Recommendation:
-    """The numbers to use.
+    """Choose the parameters to simulate with.
 
     Without `tau`, those of a model that is consistent over a range of sampling times, taken where
     they are known best; of several such models, the most probable there. With `tau`, those at the
@@ -93,8 +93,7 @@ def recommend(
     names = [str(name) for name in scan["model"].values]
     if model is not None and model not in names:
         near = did_you_mean(model, names)
-        msg = f"the scan has no model {model!r}; it has {', '.join(names)}{near}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the scan has no model {model!r}; it has {', '.join(names)}{near}")
     candidates = names if model is None else [model]
     taus = np.asarray(scan["tau"].values, dtype=np.float64)
     ranges = {
@@ -105,21 +104,22 @@ def recommend(
         unit = str(scan.attrs.get("time_unit", "")) or time_unit or ""
         tau = in_units(tau, TIME, ("", unit), "tau")
         if not (np.isfinite(tau) and tau > 0):
-            msg = f"tau must be a positive number, got {tau}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"tau must be a positive number, got {tau}")
         place = int(np.argmin(np.abs(np.log(taus / tau))))
         chosen = max(candidates, key=lambda name: _probability(scan, name, place))
     else:
+        # Where the parameters are known best.
         places = {
-            name: _best_known(scan, name, inside) for name, inside in ranges.items() if inside.any()
+            name: int(np.argmin(np.where(inside, _of_model(scan, "log_sd", name).max(0), np.inf)))
+            for name, inside in ranges.items()
+            if inside.any()
         }
         if not places:
-            msg = (
+            raise DriftbayesError(
                 f"no parameters of {' or '.join(candidates)} are consistent over a range of "
                 "sampling times, so that no one number holds; give the time scale of your "
                 "simulation with --tau, or compare more models"
             )
-            raise DriftbayesError(msg)
         chosen = max(places, key=lambda name: _probability(scan, name, places[name]))
         place = places[chosen]
     return _made(scan, chosen, place, ranges[chosen], length_unit, time_unit)
@@ -145,11 +145,10 @@ def _made(
         if means is None:
             continue
         if not np.isfinite([means[place], sd[place], _probability(scan, model, place)]).all():
-            msg = (
+            raise DriftbayesError(
                 f"{name} of {model} has no finite estimate at tau = {readable(taus[place], 's')}: "
                 "nothing can be exported; choose another --tau or --model"
             )
-            raise DriftbayesError(msg)
         factor = metres**parameter.length_power * seconds**parameter.time_power
         kept = means[where] * factor
         parameters[name] = Estimate(
@@ -180,27 +179,25 @@ def _made(
 def unit_factor(
     attributes: Mapping[Any, Any], what: str, given: str | None, noun: str = "the scan"
 ) -> float:
-    """Return what to multiply stored lengths or times by to have metres or seconds.
+    """Return the factor that converts stored lengths or times to metres or seconds.
 
     Args:
         attributes: Attributes of a result.
         what: "length" or "time".
         given: Unit of the result, if it has none; refused if it contradicts it.
-        noun: What the result is, for messages.
+        noun: Name of the result, for messages.
     """
     convert = length_factor if what == "length" else time_factor
     stored = str(attributes.get(f"{what}_unit", ""))
     if not (stored or given):
-        msg = (
+        raise DriftbayesError(
             f"{noun} does not say its unit of {what}, and a simulator needs one; pass --{what}-unit"
         )
-        raise DriftbayesError(msg)
     if stored and given and convert(given)[0] != convert(stored)[0]:
-        msg = (
+        raise DriftbayesError(
             f"--{what}-unit {given} contradicts {noun}, whose unit of {what} is {stored}; leave "
             "the option out"
         )
-        raise DriftbayesError(msg)
     return convert(stored or str(given))[0]
 
 
@@ -246,11 +243,6 @@ def _source(scan: "xr.Dataset") -> str:
         return str(json.loads(scan.attrs.get("provenance", "{}")).get("source", ""))
     except (ValueError, AttributeError):
         return ""
-
-
-def _best_known(scan: "xr.Dataset", model: str, inside: np.ndarray) -> int:
-    worst = _of_model(scan, "log_sd", model).max(axis=0)
-    return int(np.argmin(np.where(inside, worst, np.inf)))
 
 
 def _of_model(scan: "xr.Dataset", variable: str, model: str) -> np.ndarray:

@@ -218,24 +218,21 @@ def _diffusivity(recommendation: Recommendation) -> dict[str, Any] | None:
 
 def _header(recommendation: Recommendation) -> str:
     """The numbers in words, as lines of comment."""
-    one = recommendation
-    version = one.origin.get("driftbayes_version", "")
-    lines = [f"{one.model} motion, by driftbayes {version}".strip()]
-    for name, e in one.parameters.items():
+    about, origin = recommendation, recommendation.origin
+    lines = [f"{about.model} motion, by driftbayes {origin.get('driftbayes_version', '')}".strip()]
+    for name, e in about.parameters.items():
         text = f"{name} = {e.value:.6g} +- {e.sd:.2g} {e.unit}"
         if e.low < e.high:
             text += f", {e.low:.4g} to {e.high:.4g} over the range of validity"
         lines.append(text)
     lines.append(f"convention: {CONVENTION}")
-    low, high, here = (readable_time(t, "s") for t in (one.tau_min, one.tau_max, one.tau))
-    if math.isnan(one.tau_min):
+    low, high, here = (readable_time(t, "s") for t in (about.tau_min, about.tau_max, about.tau))
+    if math.isnan(about.tau_min):
         lines.append(f"taken at a sampling time of {here}, and at no other")
     else:
         lines.append(f"holds at sampling times from {low} to {high}; taken at {here}")
-    lines.append(f"probability of the model there, among those compared: {one.probability:.4g}")
-    lines += [f"note: {note}" for note in (*one.notes, *one.option_notes)]
-    lines.append(
-        f"data: {one.origin.get('source') or 'unknown'}, "
-        f"fingerprint {one.origin.get('data_fingerprint', 'unknown')}"
-    )
+    lines.append(f"probability of the model there, among those compared: {about.probability:.4g}")
+    lines += [f"note: {note}" for note in (*about.notes, *about.option_notes)]
+    source, fingerprint = origin.get("source"), origin.get("data_fingerprint", "unknown")
+    lines.append(f"data: {source or 'unknown'}, fingerprint {fingerprint}")
     return "".join(f"# {line}\n" for line in lines)

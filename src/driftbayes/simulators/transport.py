@@ -72,12 +72,12 @@ def presence_in_space(
 
     Args:
         found: Diffusivity and flow, in `units`.
-        positions: Where the particles are, (particle, 2), in the coordinates of `found`.
+        positions: Positions of the particles, (particle, 2), in the coordinates of `found`.
         horizons: Times ahead, increasing.
         cell: Side of a cell, in the unit of positions or in degrees; by default a hundredth of the
             longer side of the map.
-        units: Of length and time.
-        draws: Draws of `found` from its posterior; without, `found` itself is taken.
+        units: Units of length and time.
+        draws: Draws of `found` from its posterior; if empty, `found` itself is used.
 
     Raises:
         DriftbayesError: All particles are outside the map, or the cells are too many.
@@ -104,8 +104,8 @@ def presence_in_space(
     fields = draws or (found,)
     plain = _Transport(grid)
     start = np.sum([plain.at(place) for place in places[inside]], axis=0) / len(places)
-    for one in fields:
-        solver = _Transport(replace(grid, found=one))
+    for field in fields:
+        solver = _Transport(replace(grid, found=field))
         p, before = start, 0.0
         for i, horizon in enumerate(horizons):
             p, before = solver.evolve(p, float(horizon) - before), float(horizon)
@@ -145,14 +145,12 @@ def _grid(found: GriddedDispersion, cell: float | None) -> _Ground:
     else:
         sides = np.full(2, cell)
     if not (np.isfinite(sides) & (sides > 0)).all():
-        msg = f"the side of a cell must be positive, got {cell:g}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the side of a cell must be positive, got {cell:g}")
     counts = np.maximum(np.ceil(spans / sides - 1e-9), 2)
     if counts.prod() > _MAX_CELLS:
-        msg = (
+        raise DriftbayesError(
             f"cells of side {sides[0]:g} would be {counts.prod():,.0f}, more than {_MAX_CELLS:,}; "
             "use larger ones, and check their unit"
         )
-        raise DriftbayesError(msg)
     x, y = (np.linspace(e[0], e[-1], int(n) + 1) for e, n in zip(found.edges, counts, strict=True))
     return _Ground((x, y), (False, False), found)

@@ -5,6 +5,7 @@ __all__ = [
     "Box",
     "Levels",
     "box_around",
+    "find_cells",
     "interleave",
     "levels_of",
     "unwrap_longitude",
@@ -20,6 +21,8 @@ from driftbayes.typing import FloatArray, IntArray
 
 # Cells of a deeper tree would be smaller than a thousandth of the region.
 MAX_DEPTH = 10
+# Cells with fewer steps are not divided.
+_MIN_STEPS = 8
 # Relative margin around the positions.
 _MARGIN = 1e-9
 
@@ -128,21 +131,29 @@ class Levels:
         """Number of cells at all depths."""
         return sum(map(len, self.codes))
 
+    @property
+    def first_nodes(self) -> IntArray:
+        """Number of the first cell at each depth, counted from the root; last, of all cells."""
+        return np.concatenate([[0], np.cumsum([len(level) for level in self.codes])])
+
     def find(self, depth: int, codes: IntArray) -> IntArray:
         """Return the index of cells in one level; -1 for cells without data."""
-        level_codes = self.codes[depth]
-        index = np.searchsorted(level_codes, codes).clip(0, len(level_codes) - 1)
-        return np.where(level_codes[index] == codes, index, -1)
+        return find_cells(self.codes[depth], codes)
 
 
-def levels_of(fine: IntArray, counts: IntArray, depth: int, min_steps: int) -> Levels:
+def find_cells(known: IntArray, codes: IntArray) -> IntArray:
+    """Return the index of cell numbers among known ones, which increase; -1 if not among them."""
+    index = np.searchsorted(known, codes).clip(0, len(known) - 1)
+    return np.where(known[index] == codes, index, -1)
+
+
+def levels_of(fine: IntArray, counts: IntArray, depth: int) -> Levels:
     """Build the levels of a quadtree; cells with few steps are not divided.
 
     Args:
         fine: Numbers of the finest cells with data, increasing.
         counts: Number of steps in each.
         depth: Depth of the finest level.
-        min_steps: Cells with fewer steps are not divided.
     """
     ends = np.concatenate([[0], np.cumsum(counts)])
     codes, parents, members = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], []
@@ -153,7 +164,7 @@ def levels_of(fine: IntArray, counts: IntArray, depth: int, min_steps: int) -> L
         above = codes[-1]
         parent = np.searchsorted(above, cells >> 2).clip(0, len(above) - 1)
         steps = ends[members[-1][:, 1]] - ends[members[-1][:, 0]]
-        kept = (above[parent] == cells >> 2) & (steps[parent] >= min_steps)
+        kept = (above[parent] == cells >> 2) & (steps[parent] >= _MIN_STEPS)
         if not kept.any():
             break
         codes.append(cells[kept])

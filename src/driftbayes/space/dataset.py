@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from driftbayes._version import __version__
+from driftbayes.comparison.regions import cell_axes
 from driftbayes.models import Parameter
 from driftbayes.representation import to_dataset
 from driftbayes.space.cells import interleave
@@ -45,15 +46,13 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
             )
             long_name = quantity_words(quantity, result)
             kind = "geometric mean" if quantity.is_log else "mean"
-            variables[f"{plain}_{quantity.name}"] = _variable(
-                mean, long_name, unit, f"{kind}, {model}"
-            )
-            variables[f"{plain}_{quantity.name}_sd"] = _variable(
-                sd, f"error of {long_name}", unit, f"standard deviation, {model}"
-            )
-            variables[f"{plain}_{quantity.name}_within"] = _variable(
-                within, f"variation of {long_name} within the cell", unit, f"mean, {model}"
-            )
+            for suffix, values, words, comment in (
+                ("", mean, long_name, kind),
+                ("_sd", sd, f"error of {long_name}", "standard deviation"),
+                ("_within", within, f"variation of {long_name} within the cell", "mean"),
+            ):
+                variable = _variable(values, words, unit, f"{comment}, {model}")
+                variables[f"{plain}_{quantity.name}{suffix}"] = variable
         (no_data,) = averaged["no_data"]
         variables[f"{plain}_no_data"] = _variable(
             no_data, "probability that the cell of this place holds no data", "1", model
@@ -65,7 +64,7 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
     rows, columns = (np.flatnonzero(has_data.any(axis=axis)) for axis in (1, 0))
     dataset = xr.Dataset(variables).assign_coords(
         tau=("tau", [result.tau], {"long_name": "sampling time", "time_unit": time}),
-        **_axes(result, depth),
+        **cell_axes(result.box.edges(depth), length, is_lonlat=result.box.is_lonlat),
     )
     # Crop to the part of the square with data.
     dataset = dataset.isel(x=slice(columns[0], columns[-1] + 1), y=slice(rows[0], rows[-1] + 1))
@@ -126,25 +125,6 @@ def _cell_sides(result: TreeMap, model: str) -> FloatArray:
         total += probability * side
         reached = np.where(has_data, reached * split[d][index], 0.0)
     return np.asarray(total.reshape(size, size))
-
-
-def _axes(result: TreeMap, depth: int) -> dict[str, Any]:
-    x: dict[str, str] = {"axis": "X", "bounds": "x_bounds"}
-    y: dict[str, str] = {"axis": "Y", "bounds": "y_bounds"}
-    if result.box.is_lonlat:
-        x |= {"standard_name": "longitude", "units": "degrees_east"}
-        y |= {"standard_name": "latitude", "units": "degrees_north"}
-    elif result.units[0]:
-        x["units"] = y["units"] = result.units[0]
-    edges = result.box.edges(depth)
-    middle = [0.5 * (e[1:] + e[:-1]) for e in edges]
-    bounds = [np.stack([e[:-1], e[1:]], axis=-1) for e in edges]
-    return {
-        "x": ("x", middle[0], x),
-        "y": ("y", middle[1], y),
-        "x_bounds": (("x", "bound"), bounds[0]),
-        "y_bounds": (("y", "bound"), bounds[1]),
-    }
 
 
 def _with_plane(dataset: xr.Dataset, result: TreeMap) -> xr.Dataset:

@@ -39,22 +39,20 @@ def leaf_window(hypothesis: Hypothesis, longest: int, *, is_regular: bool = True
     """
     model = hypothesis.model
     if model.kind not in ("summed", "channels") or model.needs_positions or model.is_turning:
-        msg = (
+        raise DriftbayesError(
             f"a map by evidence cannot take {model.name}, which needs more than sums over the "
             "steps of a cell; leave it out, or give --cell for a fixed grid"
         )
-        raise DriftbayesError(msg)
     has_memory = model.memory is None or model.name.partition("+")[0] != "brownian"
     if not is_regular and has_memory:
         _check_filtered(hypothesis)
         return 1
     if model.memory is None:
         if longest > _MAX_WINDOW:
-            msg = (
+            raise DriftbayesError(
                 f"{model.name} needs all steps of a run, up to {longest} here, and a map by "
                 f"evidence keeps {_MAX_WINDOW}; cut the runs with --n-tau {_MAX_WINDOW} or less"
             )
-            raise DriftbayesError(msg)
         return longest
     if not has_memory:
         return 1
@@ -65,17 +63,15 @@ def _check_filtered(hypothesis: Hypothesis) -> None:
     """Check that a model with memory is supported at irregular times."""
     name = hypothesis.name
     if name not in _FILTERED:
-        msg = (
+        raise DriftbayesError(
             f"a map of irregular times cannot take {name}; use brownian, langevin or these with "
             "+mean, or brownian with +anisotropic, or give a --tau at which times are regular"
         )
-        raise DriftbayesError(msg)
     if not is_fast(hypothesis):
-        msg = (
+        raise DriftbayesError(
             f"a map of irregular times takes {name} with an exponential or gamma prior of k and a "
             "fixed one of the flow; leave --prior out, or give a --tau at which times are regular"
         )
-        raise DriftbayesError(msg)
 
 
 @dataclass(frozen=True, eq=False)

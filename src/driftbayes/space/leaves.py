@@ -82,12 +82,11 @@ def solve_leaves(
     infinite = np.flatnonzero(~np.isfinite(log_evidence))
     if len(infinite):
         n = int(moments.n_steps[infinite[0]])
-        msg = (
+        raise DriftbayesError(
             f"{hypothesis.name} fits the {n} step{'s' * (n > 1)} of a cell exactly, so its "
             "evidence is infinite: positions are equal or rounded; use a larger tau, a smaller "
             "--depth, or a model with +noise"
         )
-        raise DriftbayesError(msg)
     return Leaves(log_evidence, quantities, mean, sd, _prior_moments(hypothesis, quantities))
 
 

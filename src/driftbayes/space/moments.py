@@ -97,14 +97,9 @@ class StepMoments:
             places = np.stack([begin, end], axis=1).ravel()
             return np.asarray(np.add.reduceat(flat, places, axis=0)[::2])
 
-        return StepMoments(
-            reduce(self.squares),
-            reduce(self.sums),
-            reduce(self.counts),
-            reduce(self.durations),
-            reduce(self.log_durations),
-            self.tau,
-        )
+        arrays = (self.squares, self.sums, self.counts, self.durations, self.log_durations)
+        squares, sums, counts, durations, log_durations = map(reduce, arrays)
+        return StepMoments(squares, sums, counts, durations, log_durations, self.tau)
 
     def shortened(self, window: int) -> "StepMoments":
         """Return the sums for a model that needs fewer earlier steps.

@@ -226,11 +226,10 @@ class _Solver:
             if np.any(closed & ((stop - start) > _MIN_SHRINK * width)[~done]):
                 n_intervals = min(2 * n_intervals, _MAX_INTERVALS)
         else:
-            msg = (
+            raise DriftbayesError(
                 f"the evidence of {self.hypothesis.name} did not converge in "
                 f"{len(pending)} cells; use a smaller --depth"
             )
-            raise DriftbayesError(msg)
         order = np.argsort(np.concatenate([which for which, _ in results]))
         log_evidence, mean, sd = (
             np.concatenate(part, axis=-1)[..., order]
@@ -313,17 +312,17 @@ class _Solver:
             mean = np.sum(weights * first, axis=1)
             moments.append((mean, np.sum(weights * second, axis=1) - mean**2))
 
+        def add_known(values: FloatArray) -> None:
+            mean = np.sum(weights * values, axis=1)
+            moments.append((mean, np.sum(weights * (values - mean[:, None]) ** 2, axis=1)))
+
         for i in range(len(self.hypothesis.names)):
             if i == self._scale_index:
                 add(integrand.scale[..., 1], integrand.scale[..., 2])
             else:
-                centre = np.sum(weights * integrand.theta, axis=1)
-                mean, variance = centre, (integrand.theta - centre[:, None]) ** 2
-                moments.append((mean, np.sum(weights * variance, axis=1)))
+                add_known(integrand.theta)
         if self._other_index is not None:
-            logs = -np.log(integrand.theta)
-            centre = np.sum(weights * logs, axis=1)
-            moments.append((centre, np.sum(weights * (logs - centre[:, None]) ** 2, axis=1)))
+            add_known(-np.log(integrand.theta))
         if self.flow_variance > 0:
             r, r2, spread = (integrand.scale[..., i] for i in (5, 6, 7))
             for axis in range(self.moments.n_dim):

@@ -4,6 +4,7 @@ __all__ = ["ModelTree", "TreeMap", "map_tree"]
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,15 @@ from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import MODELS, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataset
-from driftbayes.space.cells import MAX_DEPTH, Box, Levels, box_around, interleave, levels_of
+from driftbayes.space.cells import (
+    MAX_DEPTH,
+    Box,
+    Levels,
+    box_around,
+    find_cells,
+    interleave,
+    levels_of,
+)
 from driftbayes.space.grouped import GroupedSteps, leaf_window
 from driftbayes.space.leaves import Leaves, solve_leaves
 from driftbayes.space.moments import predecessors
@@ -32,8 +41,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
-# Cells with fewer steps are not divided.
-_MIN_STEPS = 8
 # Largest default depth, and mean number of steps per finest cell at the default depth.
 _MAX_DEFAULT_DEPTH, _STEPS_PER_CELL = 6, 10
 # Largest default depth for models that are solved cell by cell.
@@ -177,12 +184,9 @@ class TreeMap(Described):
 
     def visits(self, codes: IntArray) -> tuple[IntArray, IntArray]:
         """Count steps and particles in cells of the finest grid, by cell number."""
-        occupied, *counts = self.fine
-        index = np.searchsorted(occupied, codes).clip(0, len(occupied) - 1)
-        steps, particles = (
-            np.where(occupied[index] == codes, values[index], 0) for values in counts
-        )
-        return steps, particles
+        occupied, steps, particles = self.fine
+        index = find_cells(occupied, codes)
+        return np.where(index >= 0, steps[index], 0), np.where(index >= 0, particles[index], 0)
 
     def averaged(self, model: str, depth: int | None = None) -> dict[str, tuple[FloatArray, ...]]:
         """Average mean, error and within-cell variation of each quantity over all prunings.
@@ -199,7 +203,7 @@ class TreeMap(Described):
         depth = self.levels.depth if depth is None else depth
         tree, leaves = self.models[model], self.models[model].leaves
         indices, size = self.cell_of(depth)
-        first = np.concatenate([[0], np.cumsum([len(level) for level in self.levels.codes])])
+        first = self.levels.first_nodes
         n_cells = size * size
         remaining = np.ones(n_cells)
         total, square, within = np.zeros((3, len(leaves.quantities), n_cells))
@@ -238,7 +242,7 @@ class TreeMap(Described):
         Under a constant gradient, the means of the quarters have 3/4 of the variance.
         """
         out = np.zeros_like(leaves.mean)
-        first = np.concatenate([[0], np.cumsum([len(level) for level in self.levels.codes])])
+        first = self.levels.first_nodes
         for d in range(self.levels.depth):
             nodes = slice(first[d], first[d + 1])
             children = slice(first[d + 1], first[d + 2])
@@ -257,17 +261,14 @@ class TreeMap(Described):
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidences as plain numbers and text."""
-        models = {}
-        for name, tree in self.models.items():
-            models[name] = {
-                "log_evidence_homogeneous": tree.log_evidence_homogeneous,
-                "log_evidence_inhomogeneous": tree.log_evidence_inhomogeneous,
-                "log_evidence": tree.log_evidence,
-                "log_bayes_factor_inhomogeneous": tree.log_bayes_factor_inhomogeneous,
-                "probability_homogeneous": tree.probability_homogeneous,
-                "expected_cells": tree.expected_cells,
-                "priors": tree.hypothesis.describe(),
-            }
+        names = (
+            *("log_evidence_homogeneous", "log_evidence_inhomogeneous", "log_evidence"),
+            *("log_bayes_factor_inhomogeneous", "probability_homogeneous", "expected_cells"),
+        )
+        models = {
+            name: {n: getattr(tree, n) for n in names} | {"priors": tree.hypothesis.describe()}
+            for name, tree in self.models.items()
+        }
         return {
             "tau": self.tau,
             "length_unit": self.units[0],
@@ -326,11 +327,10 @@ def map_tree(
         raise DriftbayesError(not_a_plane(trajectories.n_dim))
     data = displacements(trajectories, tau, n_tau=n_tau, windows="all")
     if data.position_sd is not None:
-        msg = (
+        raise DriftbayesError(
             "a map by evidence needs exact positions, and these have known errors; leave the "
             "errors out, or give --cell for a fixed grid"
         )
-        raise DriftbayesError(msg)
     longest = int(data.row_sizes.max())
     windows = {h.name: leaf_window(h, longest, is_regular=data.is_regular) for h in hypotheses}
     apart = any("anisotropic" in h.name for h in hypotheses)
@@ -340,7 +340,7 @@ def map_tree(
     deepest = _depth(data, box, depth, slow=slow)
     codes = box.codes(places, deepest)
     fine, labels, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    levels = levels_of(fine, counts, deepest, _MIN_STEPS)
+    levels = levels_of(fine, counts, deepest)
     members = np.concatenate(levels.members).T
     cells = GroupedSteps(data, labels.ravel(), windows, apart)
     groups = {
@@ -350,10 +350,9 @@ def map_tree(
     models: dict[str, ModelTree] = {}
     rivals: dict[str, dict[str, float]] = {}
     for number, hypothesis in enumerate(hypotheses):
-        report = _reporter(progress, number, len(hypotheses), levels.n_nodes)
+        report = partial(_report, progress, number, len(hypotheses), levels.n_nodes)
         leaves = solve_leaves(hypothesis, cells.sums(hypothesis, *members), report)
-        ends = np.cumsum([len(level) for level in levels.codes])[:-1]
-        by_depth = np.split(leaves.log_evidence, ends)
+        by_depth = np.split(leaves.log_evidence, levels.first_nodes[1:-1])
         prunings = average_prunings(by_depth, levels.parents, split)
         models[hypothesis.name] = ModelTree(hypothesis, leaves, prunings)
         for name, group in groups.items():
@@ -423,11 +422,10 @@ def _depth(data: Displacements, box: Box, requested: int | None, *, slow: bool) 
     by_step = int(np.floor(np.log2(side / step)))
     if by_step < 1:
         size, unit = readable(side, data.length_unit, 3), data.length_unit
-        msg = (
+        raise DriftbayesError(
             f"steps of {readable(step, unit, 3)} are as long as the region of {size} is wide, so "
             "cells cannot be distinguished; use a smaller tau, or give --depth"
         )
-        raise DriftbayesError(msg)
     by_number = int(np.ceil(np.log2(len(data.dx) / _STEPS_PER_CELL) / 2))
     max_depth = _MAX_SLOW_DEPTH if slow else _MAX_DEFAULT_DEPTH
     return int(np.clip(min(by_step, by_number), 1, max_depth))
@@ -485,18 +483,14 @@ def _counts(codes: IntArray, cells: IntArray, particle: IntArray) -> tuple[IntAr
         cells: Cells to count, increasing.
         particle: Particle of each step.
     """
-    index = np.searchsorted(cells, codes).clip(0, len(cells) - 1)
-    is_inside = cells[index] == codes
-    index, particle = index[is_inside], particle[is_inside]
+    index = find_cells(cells, codes)
+    index, particle = index[index >= 0], particle[index >= 0]
     steps = np.bincount(index, minlength=len(cells))
     pairs = np.unique(index * (int(particle.max()) + 1) + particle)
     visitors = np.bincount(pairs // (int(particle.max()) + 1), minlength=len(cells))
     return steps, visitors
 
 
-def _reporter(
-    progress: Progress | None, number: int, n_models: int, n_nodes: int
-) -> Callable[[int], None]:
-    if progress is None:
-        return lambda _: None
-    return lambda done: progress("cells", number * n_nodes + done, n_models * n_nodes)
+def _report(progress: Progress | None, number: int, n_models: int, n_nodes: int, done: int) -> None:
+    if progress is not None:
+        progress("cells", number * n_nodes + done, n_models * n_nodes)

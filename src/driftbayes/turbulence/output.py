@@ -70,23 +70,25 @@ class Checkpoint:
     spectra: NDArray[np.float64]
     config: Mapping[str, Any] | None = None
 
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All arrays, by their names in a file."""
+        state = self.state
+        arrays = {"zeta": state.zeta, "before": state.older[0], "long_before": state.older[1]}
+        arrays |= {name: getattr(state, name) for name in ("step", "key")}
+        own = {name: getattr(self, name) for name in ("x", "waiting", "rows", "spectra")}
+        return {name: np.asarray(array) for name, array in (arrays | own).items()}
+
 
 def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:
     """Write the checkpoint and keep the previous one."""
-    latest, state = directory / _LATEST, checkpoint.state
+    latest = directory / _LATEST
     if latest.exists():
         # Moved before the new one is written: at every moment one of the two is good.
         os.replace(latest, directory / _PREVIOUS)
-    arrays: dict[str, Any] = {
-        "zeta": np.asarray(state.zeta),
-        "before": np.asarray(state.older[0]),
-        "long_before": np.asarray(state.older[1]),
-        "step": np.asarray(state.step),
-        "key": np.asarray(state.key),
-        "config": np.asarray(json.dumps(checkpoint.config)),
-    }
-    for name in ("x", "written", "waiting", "rows", "spectra"):
-        arrays[name] = np.asarray(getattr(checkpoint, name))
+    config, written = json.dumps(checkpoint.config), checkpoint.written
+    others = {"config": np.asarray(config), "written": np.asarray(written)}
+    arrays: dict[str, Any] = checkpoint.arrays | others
     with atomic_path(latest) as temporary:
         np.savez(temporary, **arrays, digest=np.asarray(_digest(arrays)))
 

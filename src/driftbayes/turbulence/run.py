@@ -312,31 +312,22 @@ def _check_checkpoint(folder: Path, found: Checkpoint, flow: Flow, config: RunCo
     if not 0 <= step <= config.n_steps:
         wrong = [f"step is {step}, expected 0 to {config.n_steps}"]
     else:
-        empty, n_rows, n_spectra, n_records, n_x = _beginning(flow, config), 0, 0, 0, 0
+        lengths = dict.fromkeys(("rows", "spectra", "waiting", "x"), 0)
         if step:
-            n_rows = -(-step // config.diagnose_steps) + 1
-            n_spectra = step // config.snapshot_steps + 1 if config.snapshot_every else 0
+            lengths["rows"] = -(-step // config.diagnose_steps) + 1
+            if config.snapshot_every:
+                lengths["spectra"] = step // config.snapshot_steps + 1
         if config.n_records and step > config.spin_up_steps:
-            n_records = (step - config.spin_up_steps) // config.record_steps + 1 - found.written
-            n_x = config.particles
-        state, other = found.state, empty.state
-        arrays: list[tuple[str, Any, Any, tuple[int, ...]]] = [
-            ("zeta", state.zeta, other.zeta, other.zeta.shape),
-            ("before", state.older[0], other.older[0], other.zeta.shape),
-            ("long_before", state.older[1], other.older[1], other.zeta.shape),
-            ("key", state.key, other.key, other.key.shape),
-            ("step", state.step, other.step, ()),
-            ("x", found.x, empty.x, (n_x, 2)),
-        ]
-        for name, n in (("rows", n_rows), ("spectra", n_spectra), ("waiting", n_records)):
-            expected = getattr(empty, name)
-            arrays.append((name, getattr(found, name), expected, (n, *expected.shape[1:])))
-        wrong = [
-            f"{name} is {a.dtype} of shape {a.shape}, expected {b.dtype} of shape {shape}"
-            for name, a, b, shape in arrays
-            if a.shape != shape or a.dtype != b.dtype
-        ]
-        if not wrong and not all(np.isfinite(a).all() for a in (state.zeta, found.x)):
+            n_records = (step - config.spin_up_steps) // config.record_steps + 1
+            lengths |= {"waiting": n_records - found.written, "x": config.particles}
+        arrays, wrong = found.arrays, []
+        for name, expected in _beginning(flow, config).arrays.items():
+            array, shape = arrays[name], expected.shape
+            shape = (lengths[name], *shape[1:]) if name in lengths else shape
+            if array.shape != shape or array.dtype != expected.dtype:
+                is_found = f"{name} is {array.dtype} of shape {array.shape}"
+                wrong.append(f"{is_found}, expected {expected.dtype} of shape {shape}")
+        if not wrong and not all(np.isfinite(arrays[name]).all() for name in ("zeta", "x")):
             wrong = ["it holds numbers that are not finite"]
     if found.written < 0:
         wrong.append(f"written is {found.written}")

@@ -78,11 +78,10 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
     ensemble = _to_coordinates_of(ensemble, observed, name)
     if not ensemble.observed.all():
         n_missing = int((~ensemble.observed).sum())
-        msg = (
+        raise DriftbayesError(
             f"{name}: {n_missing:,} positions of members are missing; a forecast is scored only "
             "with all its members, so leave out those times"
         )
-        raise DriftbayesError(msg)
     forecast, drifter, notes = _assign(ensemble, observed, name)
     slack = _time_tolerance(observed, ensemble)
     of_row = forecast[ensemble.trajectory_index]
@@ -92,34 +91,27 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
     begin = np.flatnonzero(np.r_[True, (np.diff(key) != 0) | (np.diff(time) > slack)])
     key, time = key[begin], time[begin]
     rows = order.reshape(-1, _number_of_members(np.diff(np.r_[begin, len(order)]), name))
-    first = np.r_[True, np.diff(key) != 0]
-    lead = time - time[np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))]
+    lead = time - time[_first_of_each(key)]
     observed_rows = rows_at(observed, drifter[key], time, slack)
     matched = np.flatnonzero(observed_rows >= 0)
     if not len(matched):
-        msg = (
+        raise DriftbayesError(
             f"{name}: no position was observed at the times of the ensemble; write members at "
             "the times of the fixes, or check the time units of both files"
         )
-        raise DriftbayesError(msg)
     if len(matched) < len(observed_rows):
-        n = len(observed_rows) - len(matched)
-        notes = (
-            *notes,
-            f"{n:,} of {len(observed_rows):,} times of forecasts have no observed position",
-        )
-    made = _relative_positions(
-        ensemble, observed, rows[matched], observed_rows[matched], key[matched]
-    )
+        missing = f"{len(observed_rows) - len(matched):,} of {len(observed_rows):,}"
+        notes = (*notes, f"{missing} times of forecasts have no observed position")
+    forecasts, at = key[matched], observed_rows[matched]
     cases = Cases(
         name=name,
-        drifter=drifter[key[matched]],
-        row=observed_rows[matched],
-        forecast=key[matched],
+        drifter=drifter[forecasts],
+        row=at,
+        forecast=forecasts,
         lead=lead[matched],
         start=(time - lead)[matched],
         notes=notes,
-        **made,
+        **_relative_positions(ensemble, observed, rows[matched], at, forecasts),
     )
     _check_start(cases, observed.length_unit)
     # Members that share their start position have no spread there, except rounding.
@@ -140,11 +132,10 @@ def _to_coordinates_of(ensemble: Trajectories, observed: Trajectories, name: str
         raise DriftbayesError(msg)
     if (ensemble.lonlat is None) != (observed.lonlat is None):
         with_degrees = "observations" if ensemble.lonlat is None else "members"
-        msg = (
+        raise DriftbayesError(
             f"{name}: {with_degrees} alone are in longitude and latitude; give both files in the "
             "same coordinates"
         )
-        raise DriftbayesError(msg)
     factors = {}
     pairs = (
         ("length", length_factor, ensemble.length_unit, observed.length_unit),
@@ -180,15 +171,13 @@ def _number_of_members(counts: IntArray, name: str) -> int:
     if (counts != n).any():
         n_other = int((counts != n).sum())
         other = int(counts[np.flatnonzero(counts != n)[0]])
-        msg = (
+        raise DriftbayesError(
             f"{name}: {n_other:,} of {len(counts):,} forecasts and times have another number of "
             f"members, for example {other} in place of {n}; members that end early or are missing "
             "bias the scores, so leave out those times"
         )
-        raise DriftbayesError(msg)
     if n < 3:
-        msg = f"{name}: forecasts have {n} members; scores need 3 or more"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name}: forecasts have {n} members; scores need 3 or more")
     return n
 
 
@@ -208,8 +197,7 @@ def _assign(
     drifter = np.array(drifters)
     if (drifter < 0).all():
         examples = ", ".join(shown(key) for key in names[:3])
-        msg = f"{name}: none of its drifters was observed; it has {examples}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name}: none of its drifters was observed; it has {examples}")
     notes: tuple[str, ...] = ()
     if (drifter < 0).any():
         n = int((drifter < 0).sum())
@@ -244,12 +232,11 @@ def _by_place(
         owner[starting[clear]] = observed_now[nearest[clear, 0]]
     if (owner < 0).any():
         n = int((owner < 0).sum())
-        msg = (
+        raise DriftbayesError(
             f"{name}: {n:,} of {len(owner):,} members begin where no drifter was seen at that "
             "time, or between two; name trajectories drifter/member, or give a table with columns "
             "id, member, time and positions"
         )
-        raise DriftbayesError(msg)
     pairs = np.column_stack([owner, np.unique(times, return_inverse=True)[1]])
     forecasts, forecast = np.unique(pairs, axis=0, return_inverse=True)
     return forecast.ravel(), forecasts[:, 0], ()
@@ -271,12 +258,11 @@ def _relative_positions(
     key: IntArray,
 ) -> dict[str, FloatArray]:
     """Return members and observations relative to the observed position and to its start."""
-    first = np.r_[True, np.diff(key) != 0]
-    start = observed_rows[np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))]
-    way = np.zeros(len(observed.times))
+    start = observed_rows[_first_of_each(key)]
+    all_rows = np.arange(len(observed.times))
+    steps = _vectors_between(observed, all_rows[:-1], observed, all_rows[1:])
     inside = np.diff(observed.trajectory_index) == 0
-    way[1:] = np.where(inside, _distance(observed), 0.0)
-    way = np.nancumsum(way)
+    way = np.nancumsum(np.r_[0.0, np.where(inside, np.linalg.norm(steps, axis=-1), 0.0)])
     return {
         "members": _vectors_between(observed, observed_rows[:, None], ensemble, rows),
         "paths": _vectors_between(observed, start[:, None], ensemble, rows),
@@ -285,11 +271,10 @@ def _relative_positions(
     }
 
 
-def _distance(tracks: Trajectories) -> FloatArray:
-    rows = np.arange(len(tracks.times))
-    return np.asarray(
-        np.linalg.norm(_vectors_between(tracks, rows[:-1], tracks, rows[1:]), axis=-1)
-    )
+def _first_of_each(key: IntArray) -> IntArray:
+    """Return the index of the first row with the key of each row; equal keys are neighbours."""
+    first = np.r_[True, np.diff(key) != 0]
+    return np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))
 
 
 def _vectors_between(
@@ -314,8 +299,7 @@ def _check_start(cases: Cases, unit: str) -> None:
     spread = np.linalg.norm(cases.members.std(axis=1), axis=1)
     usual = float(max(ways.max(), np.median(spread[first])))
     if offset > _MAX_OFFSET * usual:
-        msg = (
+        raise DriftbayesError(
             f"{cases.name}: forecasts begin {readable(offset, unit, 3)} from the drifters, which "
             f"move {readable(usual, unit, 3)} in all; check the units and coordinates of both files"
         )
-        raise DriftbayesError(msg)

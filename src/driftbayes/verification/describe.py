@@ -16,9 +16,12 @@ from driftbayes.representation import (
     summarise,
     with_unit,
 )
+from driftbayes.typing import FloatArray
 from driftbayes.verification.scores import N_BINS, EnsembleScores
 
 _MAX_LEADS = 6
+# Coverages are shown in per cent.
+_COVERAGES = {"coverage_50": 100.0, "coverage_95": 100.0}
 
 
 @summarise.register
@@ -37,58 +40,49 @@ def describe_scores(result: EnsembleScores) -> Card:
         ("lead times", f"{len(result.leads)}, from {first} to {last} {time}".rstrip()),
         ("errors", f"bootstrap over {result.n_units:,} {units}"),
     )
-    warnings = (
-        ()
-        if result.n_units > 5
-        else (f"{result.n_units} {units}: standard errors by bootstrap are too small",)
-    )
+    warnings = list(result.notes)
+    if result.n_units <= 5:
+        warnings.append(f"{result.n_units} {units}: standard errors by bootstrap are too small")
     tables = (_overall(result), _by_lead(result))
-    return Card("EnsembleScores", result.verdict, facts, (), tables, (*result.notes, *warnings))
+    return Card("EnsembleScores", result.verdict, facts, (), tables, tuple(warnings))
+
+
+def _length_unit(result: EnsembleScores) -> tuple[float, str]:
+    """Return a readable unit of energy scores, and the factor that converts to it."""
+    sizes = [ensemble.means["energy_score"][0] for ensemble in result.ensembles.values()]
+    return readable_unit(sizes, result.length_unit)
 
 
 def _overall(result: EnsembleScores) -> Table:
-    size = [score.means["energy_score"][0] for score in result.ensembles.values()]
-    per, unit = readable_unit(size, result.length_unit)
+    per, unit = _length_unit(result)
     heads = (
         *("ensemble", with_unit("energy score", unit), "above best", "log score", "50 %", "95 %"),
         *("spread/error", "variogram", "Liu–Weisberg", "dispersion"),
     )
+    factors = {"log_score": 1.0, **_COVERAGES, "spread_ratio": 1.0, "variogram_score": 1.0}
+    factors["liu_weisberg_skill"] = 1.0
     rows = []
     for score in result.ensembles.values():
+        energy = estimate_cell(*score.means["energy_score"], per)
         behind = "best" if score.name == result.best else estimate_cell(*score.behind, per)
-        rows.append(
-            (
-                score.name,
-                estimate_cell(*score.means["energy_score"], per),
-                behind,
-                estimate_cell(*score.means["log_score"]),
-                estimate_cell(*score.means["coverage_50"], 100.0),
-                estimate_cell(*score.means["coverage_95"], 100.0),
-                estimate_cell(*score.means["spread_ratio"]),
-                estimate_cell(*score.means["variogram_score"]),
-                estimate_cell(*score.means["liu_weisberg_skill"]),
-                score.dispersion,
-            )
-        )
+        cells = [estimate_cell(*score.means[name], factor) for name, factor in factors.items()]
+        rows.append((score.name, energy, behind, *cells, score.dispersion))
     title = "Over all lead times; energy and variogram scores: smaller is better"
     return Table(heads, tuple(rows), "l" + "r" * 8 + "l", title=title)
 
 
 def _by_lead(result: EnsembleScores) -> Table:
     per_time, time = readable_unit(result.leads, result.time_unit)
-    size = [ensemble.means["energy_score"][0] for ensemble in result.ensembles.values()]
-    per, unit = readable_unit(size, result.length_unit)
+    per, unit = _length_unit(result)
     n = len(result.leads)
     shown = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEADS)).round().astype(int))
+    factors = {"energy_score": per, "log_score": 1.0, **_COVERAGES}
     rows = []
     for i in shown:
         for ensemble in result.ensembles.values():
             cells = [
                 estimate_cell(ensemble.by_lead[score][0][i], ensemble.by_lead[score][1][i], factor)
-                for score, factor in (
-                    *(("energy_score", per), ("log_score", 1.0)),
-                    *(("coverage_50", 100.0), ("coverage_95", 100.0)),
-                )
+                for score, factor in factors.items()
             ]
             rows.append((number(result.leads[i] * per_time, 4), ensemble.name, *cells))
     heads = (
@@ -103,59 +97,38 @@ def score_panels(result: EnsembleScores) -> list[Panel]:
     """Describe energy score and coverage against lead time, and the rank histogram."""
     per_time, time = readable_unit(result.leads, result.time_unit)
     x_label = with_unit("lead time", time)
-    sizes = [ensemble.means["energy_score"][0] for ensemble in result.ensembles.values()]
-    per, length = readable_unit(sizes, result.length_unit)
+    per, length = _length_unit(result)
 
-    def curves(score: str, factor: float = 1.0) -> list[Curve]:
-        result_curves = []
+    def curve(name: str, y: FloatArray, error: FloatArray, top: float = np.inf) -> Curve:
+        low, high = y - 1.96 * error, y + 1.96 * error
+        if np.isfinite(top):
+            low, high = np.clip(low, 0.0, top), np.clip(high, 0.0, top)
+        return Curve(name, name, y, low, high)
+
+    def by_lead(score: str, title: str, label: str, factor: float, *reference: float) -> Panel:
+        top = factor if score in _COVERAGES else np.inf
+        curves = []
         for name, ensemble in result.ensembles.items():
-            y, error = (factor * part for part in ensemble.by_lead[score])
-            low, high = y - 1.96 * error, y + 1.96 * error
-            if score.startswith("coverage"):
-                low, high = np.clip(low, 0.0, factor), np.clip(high, 0.0, factor)
-            result_curves.append(Curve(name, name, y, low, high))
-        return result_curves
+            y, error = ensemble.by_lead[score]
+            curves.append(curve(name, factor * y, factor * error, top))
+        axes = result.leads * per_time, x_label, label
+        return Panel(score, title, *axes, curves, reference=reference, x_scale="linear")
 
-    panels = [
-        Panel(
-            name=score,
-            title=title,
-            x=result.leads * per_time,
-            x_label=x_label,
-            y_label=label,
-            curves=curves(score, factor),
-            reference=reference,
-            x_scale="linear",
-        )
-        for score, title, label, factor, reference in (
-            (
-                *("energy_score", "Energy score: smaller is better"),
-                *(with_unit("energy score", length), per, ()),
-            ),
-            ("coverage_50", "Within the 50 % region", "per cent", 100.0, (50.0,)),
-            ("coverage_95", "Within the 95 % region", "per cent", 100.0, (95.0,)),
-        )
-    ]
     middle = (np.arange(N_BINS) + 0.5) / N_BINS
-    panels.append(
-        Panel(
-            name="ranks",
-            title="Rank: rising, spread too small; falling, too large",
-            x=middle,
-            x_label="rank, from the centre outwards",
-            y_label="share of observations",
-            curves=[
-                Curve(
-                    *(name, name, ensemble.ranks),
-                    *(
-                        ensemble.ranks - 1.96 * ensemble.rank_errors,
-                        ensemble.ranks + 1.96 * ensemble.rank_errors,
-                    ),
-                )
-                for name, ensemble in result.ensembles.items()
-            ],
-            reference=(1 / N_BINS,),
-            x_scale="linear",
-        )
+    ranks = Panel(
+        name="ranks",
+        title="Rank: rising, spread too small; falling, too large",
+        x=middle,
+        x_label="rank, from the centre outwards",
+        y_label="share of observations",
+        curves=[curve(n, e.ranks, e.rank_errors) for n, e in result.ensembles.items()],
+        reference=(1 / N_BINS,),
+        x_scale="linear",
     )
-    return panels
+    energy = "Energy score: smaller is better", with_unit("energy score", length)
+    return [
+        by_lead("energy_score", *energy, per),
+        by_lead("coverage_50", "Within the 50 % region", "per cent", 100.0, 50.0),
+        by_lead("coverage_95", "Within the 95 % region", "per cent", 100.0, 95.0),
+        ranks,
+    ]

@@ -114,26 +114,25 @@ def coverage(ranks: IntArray, n_members: int, level: float) -> FloatArray:
     return np.asarray(np.clip(level * (n_members + 1) - ranks, 0.0, 1.0))
 
 
-def variogram_scores(paths: FloatArray, observed: FloatArray, order: float = 0.5) -> float:
+def variogram_scores(paths: FloatArray, observed: FloatArray) -> float:
     r"""Compute the variogram score of one forecast's path; smaller is better.
 
     $$\mathrm{VS} = \frac{2}{L(L-1)} \sum_{i<j} \Big(|y_i - y_j|^p
       - \frac1M \sum_m |x_{mi} - x_{mj}|^p\Big)^2 - \frac{s_{ij}^2}{M}$$
 
-    over pairs of lead times: it is sensitive to the dependence between positions at different
-    times. The last term, with the variance $s^2$ over members, makes the score fair: its
+    over pairs of lead times, with p = 1/2: it is sensitive to the dependence between positions at
+    different times. The last term, with the variance $s^2$ over members, makes the score fair: its
     expectation does not depend on M.
 
     Args:
         paths: Members' positions, (member, lead, axis).
         observed: Observed positions, (lead, axis).
-        order: Power p.
     """
     n = len(observed)
     first, second = np.triu_indices(n, 1)
 
     def variogram(x: FloatArray) -> FloatArray:
-        return np.asarray(np.linalg.norm(x[..., first, :] - x[..., second, :], axis=-1) ** order)
+        return np.asarray(np.linalg.norm(x[..., first, :] - x[..., second, :], axis=-1) ** 0.5)
 
     members = variogram(paths)
     error = members.var(axis=0, ddof=1) / len(members)

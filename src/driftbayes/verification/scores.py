@@ -2,7 +2,7 @@
 
 __all__ = ["EnsembleScore", "EnsembleScores", "score_cases"]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.representation import Described
+from driftbayes.representation import Described, plain
 from driftbayes.typing import FloatArray, IntArray
 from driftbayes.verification.cases import Cases
 from driftbayes.verification.rules import (
@@ -113,44 +113,34 @@ class EnsembleScores(Described):
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers."""
 
-        def to_plain(value: Any) -> Any:
-            values = np.asarray(value, float).tolist()
-            if isinstance(values, list):
-                return [v if np.isfinite(v) else None for v in values]
-            return values if np.isfinite(values) else None
+        def with_errors(scores: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+            out: dict[str, Any] = {}
+            for name, (value, error) in scores.items():
+                out |= {name: value, f"{name}_err": error}
+            return out
 
-        ensembles = {}
-        for name, ensemble in self.ensembles.items():
-            record: dict[str, Any] = {"n_members": ensemble.n_members}
-            for score, (mean, error) in ensemble.means.items():
-                record |= {score: to_plain(mean), f"{score}_err": to_plain(error)}
-            record |= {
+        ensembles = {
+            name: {
+                "n_members": ensemble.n_members,
+                **with_errors(ensemble.means),
                 "dispersion": ensemble.dispersion,
-                "energy_score_above_best": to_plain(ensemble.behind[0]),
-                "energy_score_above_best_err": to_plain(ensemble.behind[1]),
-                "rank_histogram": to_plain(ensemble.ranks),
-                "rank_histogram_err": to_plain(ensemble.rank_errors),
-                "by_lead": {
-                    key: to_plain(values)
-                    for score, (mean, error) in ensemble.by_lead.items()
-                    for key, values in ((score, mean), (f"{score}_err", error))
-                },
+                **with_errors({"energy_score_above_best": ensemble.behind}),
+                **with_errors({"rank_histogram": (ensemble.ranks, ensemble.rank_errors)}),
+                "by_lead": with_errors(ensemble.by_lead),
             }
-            ensembles[name] = record
-        return {
+            for name, ensemble in self.ensembles.items()
+        }
+        names = ("n_drifters", "n_forecasts", "errors", "n_units", "length_unit", "time_unit")
+        content = {
             "ensembles": ensembles,
             "best": self.best,
             "verdict": self.verdict,
-            "leads": self.leads.tolist(),
-            "n_cases": self.counts.tolist(),
-            "n_drifters": self.n_drifters,
-            "n_forecasts": self.n_forecasts,
-            "errors": self.errors,
-            "n_units": self.n_units,
-            "length_unit": self.length_unit,
-            "time_unit": self.time_unit,
-            "notes": list(self.notes),
+            "leads": self.leads,
+            "n_cases": self.counts,
+            **{name: getattr(self, name) for name in names},
+            "notes": self.notes,
         }
+        return {name: plain(part) for name, part in content.items()}
 
 
 def score_cases(
@@ -177,8 +167,7 @@ def score_cases(
         raise DriftbayesError("there is no ensemble to score")
     names = [cases.name for cases in ensembles]
     if len(set(names)) < len(names):
-        msg = f"ensembles need different names, got {', '.join(names)}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"ensembles need different names, got {', '.join(names)}")
     shared, notes = _shared(ensembles)
     any_cases = shared[0]
     leads, at = _distinct(any_cases.lead)
@@ -238,12 +227,9 @@ class _Groups:
 
     def by_lead(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean at each lead time, and its error."""
-        means = [self._at(values, i) for i in range(self.n_leads)]
-        return np.array([mean for mean, _ in means]), np.array([error for _, error in means])
-
-    def _at(self, values: FloatArray, i: int) -> tuple[float, float]:
-        is_at_lead = self.at == i
-        return self.mean(values[is_at_lead], self.unit[is_at_lead])
+        chosen = [self.at == i for i in range(self.n_leads)]
+        mean, error = np.array([self.mean(values[rows], self.unit[rows]) for rows in chosen]).T
+        return mean, error
 
 
 def _error(replicates: FloatArray) -> float:
@@ -278,17 +264,9 @@ def _score(
     paths = _forecast_scores(cases, forecasts)
     for score in BY_FORECAST:
         means[score] = groups.mean(paths[score], groups.unit[first_rows])
-    shares = [groups.mean(part) for part in _tenths(ranks, n_members)]
+    shares, errors = np.array([groups.mean(part) for part in _tenths(ranks, n_members)]).T
     behind = groups.mean(energy - smallest_energy)
-    return EnsembleScore(
-        name=cases.name,
-        n_members=n_members,
-        means=means,
-        by_lead=by_lead,
-        ranks=np.array([share for share, _ in shares]),
-        rank_errors=np.array([error for _, error in shares]),
-        behind=behind,
-    )
+    return EnsembleScore(cases.name, n_members, means, by_lead, shares, errors, behind)
 
 
 def _tenths(ranks: IntArray, n_members: int) -> list[FloatArray]:

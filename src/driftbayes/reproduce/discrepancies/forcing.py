@@ -28,6 +28,8 @@ from driftbayes.reproduce.discrepancies.published import (
     HYPOFRICTION,
     K_F,
     WIDTH,
+    complex_noise,
+    kinetic_energy,
     measured_flow,
     ring_sum,
 )
@@ -97,14 +99,13 @@ class ForcingReadings(SimpleNamespace):
 
 
 def forcing_readings(
-    seed: int = 0, *, n_draws: int = 16, n_steps: int = 4, duration: float = 200.0
+    seed: int = 0, *, n_draws: int = 16, duration: float = 200.0
 ) -> ForcingReadings:
     """Compute the rate of energy injection of every reading, and the energies it can sustain.
 
     Args:
         seed: Random seed of the kicks and the small flow.
         n_draws: Number of realisations of the kicks from rest.
-        n_steps: Number of kicks in each.
         duration: Duration of the small flow at each rate.
     """
     factors = np.array([amplitude * share * scale for *_, amplitude, share, scale in _READINGS])
@@ -118,7 +119,7 @@ def forcing_readings(
     drawn, error = np.full((2, len(names)), np.nan)
     for i in (names.index(name) for name in _DRAWN):
         rng = np.random.default_rng([seed, i])
-        rates = [_drawn_rate(rng, factors[i], n_steps) for _ in range(n_draws)]
+        rates = [_drawn_rate(rng, factors[i]) for _ in range(n_draws)]
         drawn[i], error[i] = np.mean(rates), np.std(rates, ddof=1) / np.sqrt(n_draws)
     found = [_stationary_energy(_SMALL_EPSILON / part, seed, duration) for part in (1, 2)]
     (full, full_error), (half, half_error) = found
@@ -146,19 +147,17 @@ def forcing_readings(
     )
 
 
-def _drawn_rate(rng: np.random.Generator, factor: float, n_steps: int) -> float:
+def _drawn_rate(rng: np.random.Generator, factor: float, n_steps: int = 4) -> float:
     """Energy of the velocity after some kicks from rest, divided by their time."""
     grid = Grid(GRID)
     kx, ky = ring_modes(K_F, WIDTH).T
     sd = np.sqrt(factor / np.hypot(kx, ky))
-    kicks = sd * (rng.standard_normal((n_steps, len(sd), 2)) @ np.array([1, 1j]))
+    kicks = sd * complex_noise(rng, n_steps, len(sd))
     zeta = np.zeros(grid.shape, dtype=np.complex128)
     zeta[ky, kx] = kicks.sum(axis=0)
     axis = kx == 0
     zeta[-ky[axis], 0] = np.conj(zeta[ky[axis], 0])
-    psi = -zeta * grid.inverse_k2
-    u, v = (np.fft.irfft2(1j * k * psi) for k in (-grid.ky, grid.kx))
-    return float(0.5 * np.mean(u**2 + v**2) / (n_steps * DT))
+    return float(kinetic_energy(grid, zeta) / (n_steps * DT))
 
 
 _energy_mean = eqx.filter_jit(energy_mean)

@@ -23,6 +23,8 @@ from driftbayes.reproduce.discrepancies.published import (
     K_F,
     TAU_ZETA,
     WIDTH,
+    complex_noise,
+    kinetic_energy,
     measured_flow,
     ring_sum,
 )
@@ -40,6 +42,8 @@ _FROM, _TO = 500.0, 1000.0
 _EDGE = 1e-6
 # Energy of the starts, near the stationary one.
 _START_ENERGY = 0.06
+# Numbers of drawn realisations, of small flows, and of records of their energies.
+_N_DRAWN, _N_FLOWS, _N_RECORDS = 4000, 8, 50
 
 
 @dataclass(frozen=True)
@@ -137,21 +141,17 @@ def variance_of_time_mean(rate: FloatArray, k: FloatArray, a: float, b: float) -
     return np.asarray(2 * (rate / m) ** 2 * (whole - end) / (m * length**2))
 
 
-def spurious_mode(
-    seed: int = 0, *, n_drawn: int = 4000, n_flows: int = 8, n_steps: int = 2000
-) -> SpuriousMode:
+def spurious_mode(seed: int = 0, *, n_steps: int = 2000) -> SpuriousMode:
     """Compute the excess at the paper's parameters, and in a small flow forced in the same way.
 
     Args:
         seed: Random seed.
-        n_drawn: Number of realisations of the spurious modes at the paper's parameters.
-        n_flows: Number of small flows.
-        n_steps: Number of steps of each.
+        n_steps: Number of steps of each small flow.
     """
     rate, k = mode_rates(EPSILON, K_F, WIDTH)
     t = np.linspace(0.0, _TO, 101)
     energy = mode_energy(rate, k, t)
-    paths = _drawn_energies(np.random.default_rng([seed, 0]), rate, k, t, n_drawn)
+    paths = _drawn_energies(np.random.default_rng([seed, 0]), rate, k, t)
     late = t >= _FROM
     means = np.trapezoid(paths[:, :, late], t[late]) / (_TO - _FROM)
     flow = measured_flow()
@@ -166,7 +166,7 @@ def spurious_mode(
         moments[f"{name}_mean_open"] = _expected_mean(*open_ring, power)
         moments[f"{name}_mean_drawn"] = (float(drawn.mean()), float(drawn.std(ddof=1)))
         moments[f"{name}_published"] = (published - measured, sd)
-    small = naive_flow(_SMALL, n_flows=n_flows, n_steps=n_steps, seed=seed)
+    small = naive_flow(_SMALL, n_flows=_N_FLOWS, n_steps=n_steps, seed=seed)
     small_rate, small_k = mode_rates(_SMALL.epsilon, _SMALL.k_f, _SMALL.width)
     small_energy = mode_energy(small_rate, small_k, small.t)
     return SpuriousMode(
@@ -193,7 +193,7 @@ def spurious_mode(
         flow_rate=(
             small.lost_rate,
             float(small_rate.sum()),
-            float(np.sqrt(np.sum(small_rate**2) / (n_flows * n_steps))),
+            float(np.sqrt(np.sum(small_rate**2) / (_N_FLOWS * n_steps))),
         ),
         flow_path_error=small.path_error,
         flow_difference=_difference(seed),
@@ -203,17 +203,16 @@ def spurious_mode(
 
 
 def _drawn_energies(
-    rng: np.random.Generator, rate: FloatArray, k: FloatArray, t: FloatArray, n_drawn: int
+    rng: np.random.Generator, rate: FloatArray, k: FloatArray, t: FloatArray
 ) -> FloatArray:
     """Draw energies (realisation, mode, time) of the spurious modes exactly."""
     # |g|² is the energy if the complex noise has the mode's rate as its variance per unit time.
     decay = np.exp(-HYPOFRICTION / k**2 * (t[1] - t[0]))
     sd = np.sqrt(0.5 * mode_energy(rate, k, t[1:2])[:, 0])
-    g = np.zeros((n_drawn, len(k)), dtype=np.complex128)
+    g = np.zeros((_N_DRAWN, len(k)), dtype=np.complex128)
     energies = [np.zeros(g.shape)]
     for _ in t[1:]:
-        noise = rng.standard_normal((*g.shape, 2)) @ np.array([1, 1j])
-        g = decay * g + sd * noise
+        g = decay * g + sd * complex_noise(rng, *g.shape)
         energies.append(np.abs(g) ** 2)
     return np.stack(energies, axis=-1)
 
@@ -256,13 +255,7 @@ class NaiveFlow(NamedTuple):
 
 
 def naive_flow(
-    flow: ForcedFlow,
-    *,
-    n_flows: int,
-    n_steps: int,
-    seed: int,
-    hermitian: bool = False,
-    n_records: int = 50,
+    flow: ForcedFlow, *, n_flows: int, n_steps: int, seed: int, hermitian: bool = False
 ) -> NaiveFlow:
     """Run a plain pseudo-spectral solver: real transforms, AB3, hypofriction, the paper's filter.
 
@@ -275,7 +268,6 @@ def naive_flow(
         n_steps: Number of steps.
         seed: Random seed of starts and kicks.
         hermitian: Whether to take the Hermitian part of each kick, of the same draws.
-        n_records: Number of records of the energies.
     """
     n, dt = flow.n, flow.dt
     grid = Grid(n)
@@ -291,7 +283,7 @@ def naive_flow(
     # Begin with Euler's step, whose lower order is good enough here.
     now = _advection(grid, zeta)
     older = (now, now)
-    every = max(n_steps // n_records, 1)
+    every = max(n_steps // _N_RECORDS, 1)
     records, error, scale, lost_energy = [], 0.0, 0.0, 0.0
     for step in range(1, n_steps + 1):
         zeta = decay * (
@@ -299,9 +291,7 @@ def naive_flow(
         )
         zeta *= damping
         kick = np.zeros_like(zeta)
-        kick[:, rows, columns] = sd * (
-            rng.standard_normal((n_flows, len(sd), 2)) @ np.array([1, 1j])
-        )
+        kick[:, rows, columns] = sd * complex_noise(rng, n_flows, len(sd))
         lost = kick[:, :, 0] - hermitian_part(kick)[:, :, 0]
         lost_energy += 0.5 * float(np.sum(np.abs(lost) ** 2 * grid.inverse_k2[:, 0])) / n**4
         alone = decay[:, 0] * alone + lost
@@ -349,8 +339,6 @@ def _advection(grid: Grid, zeta: Modes) -> Modes:
 
 def _energies(grid: Grid, zeta: Modes) -> tuple[FloatArray, FloatArray]:
     """Energy of each flow by the sum over the half-plane, and of the velocity at the points."""
-    psi = -zeta * grid.inverse_k2
     weighted = grid.weights * np.abs(zeta) ** 2 * grid.inverse_k2
     counted = 0.5 * np.sum(weighted, axis=(-2, -1)) / grid.n**4
-    u, v = np.fft.irfft2(-1j * grid.ky * psi), np.fft.irfft2(1j * grid.kx * psi)
-    return counted, 0.5 * np.mean(u**2 + v**2, axis=(-2, -1))
+    return counted, kinetic_energy(grid, zeta)

@@ -20,10 +20,10 @@ from scipy.linalg import cho_factor, cho_solve, toeplitz
 from scipy.optimize import minimize_scalar
 
 from driftbayes.data.sampling import Displacements
-from driftbayes.inference import Batch, Hypothesis, evidence_batch
-from driftbayes.models import Brownian, Langevin
-from driftbayes.priors import scaling_priors
+from driftbayes.inference import Batch, evidence_batch
+from driftbayes.models import Langevin
 from driftbayes.reproduce.discrepancies.published import TAU_ZETA, U_RMS
+from driftbayes.reproduce.turbulence.summary import both_models
 from driftbayes.typing import FloatArray, IntArray
 
 # The paper's data, and a truth like what it finds: 1/γ = 8 τ_ζ, k 40 % above its prior mean.
@@ -79,14 +79,12 @@ def mislabelled_tau(seed: int = 0) -> MislabelledTau:
     for i, tau in enumerate(actual):
         positions = truth.simulate(jax.random.fold_in(jax.random.key(seed), i), **size, tau=tau)
         steps.append(np.diff(np.asarray(positions), axis=1))
-    prior = scaling_priors(u_rms=U_RMS, timescale=TAU_ZETA)
-    brownian = Hypothesis(Brownian, kappa=prior["kappa"])
-    langevin = Hypothesis(Langevin, gamma=prior["gamma"], k=prior["k"])
+    hypotheses = both_models()
     found = {}
     for label, taus in (("nominal", nominal), ("actual", actual)):
         data = [Displacements.from_array(dx, t) for dx, t in zip(steps, taus, strict=True)]
         batch = Batch.stack([Batch.of(d) for d in data])
-        found[label] = tuple(evidence_batch([h], batch) for h in (brownian, langevin))
+        found[label] = tuple(evidence_batch([h], batch) for h in hypotheses)
     b, m = found["nominal"]
     log_k = {
         label: np.array([y.log_evidence - x.log_evidence for x, y in zip(*pair, strict=True)])
@@ -95,14 +93,11 @@ def mislabelled_tau(seed: int = 0) -> MislabelledTau:
     kappa_true = np.asarray(truth.absolute_diffusivity(jnp.asarray(TAUS)))
     kappa_ratio = ratio * np.asarray(truth.absolute_diffusivity(jnp.asarray(ratio * TAUS)))
     kappa_ratio = kappa_ratio / kappa_true
-    right = {
-        name: np.array([e.map[name] for e in evidences])
-        for evidences, names in zip(found["actual"], (("kappa",), ("gamma", "k")), strict=True)
-        for name in names
-    }
-    pull = sum(
-        sign * right[name] / float(prior[name].mean())
-        for name, sign in (("gamma", 1), ("k", 1), ("kappa", -1))
+    # Estimates at the correct label over their prior means: κ, γ and k.
+    kappa, gamma, k = (
+        np.array([e.map[name] for e in evidences]) / float(hypothesis.priors[name].mean())
+        for hypothesis, evidences in zip(hypotheses, found["actual"], strict=True)
+        for name in hypothesis.names
     )
     true = {"gamma": GAMMA, "k": K}
     return MislabelledTau(
@@ -119,7 +114,7 @@ def mislabelled_tau(seed: int = 0) -> MislabelledTau:
         **{f"{n}_sd": np.array([e.posterior_sd[n] for e in m]) / t for n, t in true.items()},
         log_k=log_k["nominal"],
         log_k_change=log_k["nominal"] - log_k["actual"],
-        log_k_change_expected=np.log(ratio[chosen]) + (1 - ratio[chosen]) * pull,
+        log_k_change_expected=np.log(ratio[chosen]) + (1 - ratio[chosen]) * (gamma + k - kappa),
         seed=seed,
     )
 

@@ -4,10 +4,13 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.results import load_results
 from driftbayes.turbulence.forcing import ring_modes
+from driftbayes.turbulence.grid import Grid
+from driftbayes.typing import FloatArray
 
 # From the paper.
 GRID = 1024
@@ -24,6 +27,18 @@ U_RMS, TAU_ZETA = PUBLISHED.u_rms, PUBLISHED.eddy_turnover_time
 def ring_sum(k_f: float, width: float, power: float) -> float:
     r"""$\sum |\mathbf k|^p$ over all wavenumbers of the plane with $||\mathbf k| - k_f| \le w$."""
     return float(2 * np.sum(np.hypot(*ring_modes(k_f, width).T) ** power))
+
+
+def complex_noise(rng: np.random.Generator, *shape: int) -> NDArray[np.complex128]:
+    """Draw complex numbers with independent standard normal parts."""
+    return rng.standard_normal((*shape, 2)) @ np.array([1, 1j])
+
+
+def kinetic_energy(grid: Grid, zeta: NDArray[np.complex128]) -> FloatArray:
+    """Energy per unit area of the velocity at the points, from the transform of the vorticity."""
+    psi = -zeta * grid.inverse_k2
+    u, v = np.fft.irfft2(-1j * grid.ky * psi), np.fft.irfft2(1j * grid.kx * psi)
+    return np.asarray(0.5 * np.mean(u**2 + v**2, axis=(-2, -1)))
 
 
 class MeasuredFlow(NamedTuple):

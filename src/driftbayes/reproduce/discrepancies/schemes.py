@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
 from driftbayes.reproduce.discrepancies.published import DT, measured_flow
+from driftbayes.reproduce.study import jackknife_variance
 from driftbayes.turbulence.budgets import enstrophy_mean
 from driftbayes.turbulence.flow import Dissipation, Flow, FlowState, ab3_step
 from driftbayes.turbulence.forcing import Forcing
@@ -302,16 +303,9 @@ def _jackknife(start: np.ndarray, ours: FloatArray, papers: FloatArray) -> Float
     """Standard error of the relative change of a mean; neighbouring particles move together."""
     side = 2 * np.pi / _SQUARES
     square = np.floor(start.real / side) * _SQUARES + np.floor(start.imag / side)
-    left_out = np.array(
-        [
-            papers[:, square != s].mean(axis=-1) / ours[:, square != s].mean(axis=-1)
-            for s in range(_SQUARES**2)
-        ]
-    )
-    n = len(left_out)
-    return np.asarray(
-        np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean(axis=0)) ** 2, axis=0))
-    )
+    rest = [square != s for s in range(_SQUARES**2)]
+    left_out = [papers[:, kept].mean(axis=-1) / ours[:, kept].mean(axis=-1) for kept in rest]
+    return np.sqrt(jackknife_variance(np.array(left_out), axis=0))
 
 
 def _rms(z: np.ndarray) -> FloatArray:

@@ -9,7 +9,7 @@ one flow. Data sets of the paper's size from other times and realisations give t
 __all__ = ["Analysis", "Realisation", "Spreads", "analyse", "data_sets", "spreads"]
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,8 @@ from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import ReducedDisplacements
 from driftbayes.models import Langevin
-from driftbayes.reproduce.study import along_tau, plain
+from driftbayes.representation import plain
+from driftbayes.reproduce.study import along_tau, jackknife_variance
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Scaling
 from driftbayes.reproduce.turbulence.results import Results
 from driftbayes.reproduce.turbulence.summary import (
@@ -152,10 +153,8 @@ def spreads(summaries: Sequence["xr.Dataset"], seed: int = 0) -> Spreads:
         means[name] = np.array([part.mean() for part in parts])
         over_flows.append([part.std(ddof=1) for part in parts])
         left_out = np.stack([s[f"jackknife_{name}"].values[chosen] for s in summaries])
-        n = left_out.shape[-1]
-        squares = (left_out - left_out.mean(axis=-1, keepdims=True)) ** 2
-        # Jackknife variance of each realisation, averaged over them.
-        over_particles.append(np.sqrt(np.mean((n - 1) / n * squares.sum(axis=-1), axis=0)))
+        # The variance of each realisation, averaged over them.
+        over_particles.append(np.sqrt(jackknife_variance(left_out).mean(axis=0)))
     gamma, k = np.exp(means["log_gamma"]), np.exp(means["log_k"])
     n_tau = n_steps_of(first.sizes["entry"])
     return Spreads(
@@ -272,9 +271,8 @@ def analyse(results: Results) -> Analysis:
             f"{len(results.realisations)}; run another with another seed"
         )
     realisations = []
-    for name in results.realisations:
+    for name, summary in results.realisations.items():
         config = results.config(name)
-        summary = results.realisations[name]
         first, whole = data_sets(summary, config["particles"])
         realisations.append(
             Realisation(
@@ -301,10 +299,7 @@ def data_sets(
         summary: Packaged results of the run.
         n_particles: Number of particles.
     """
-    counts: Mapping[str, FloatArray] = {
-        "first": np.full(summary.sizes["tau"], float(n_particles)),
-        "all": n_particles * summary["n_windows"].values.astype(float),
-    }
+    n_windows = summary["n_windows"].values.astype(float)
     first, whole = (
         reduced(
             summary[f"moment_{which}"].values,
@@ -312,6 +307,9 @@ def data_sets(
             summary["tau"].values,
             list(summary[f"fingerprint_{which}"].values),
         )
-        for which, n_runs in counts.items()
+        for which, n_runs in (
+            ("first", np.full(summary.sizes["tau"], float(n_particles))),
+            ("all", n_particles * n_windows),
+        )
     )
     return first, whole

@@ -21,7 +21,7 @@ from driftbayes.plots.style import (
     journal_figure,
     shared_legend,
 )
-from driftbayes.reproduce.study import log_bayes_factors
+from driftbayes.reproduce.study import jackknife_variance, log_bayes_factors
 from driftbayes.reproduce.turbulence.analysis import (
     N_DRAWS,
     QUANTITIES,
@@ -182,7 +182,7 @@ def _lvaf_figure(analysis: Analysis) -> "Figure":
     lag = analysis.realisations[0].summary["lag"].values
     with journal_figure(3.5, 3.0) as (figure, ax):
         ax.set_yscale("log", nonpositive="clip")
-        _mean_and_band(ax, lag, analysis, "lvaf", INK, "$r$, the flow")
+        _mean_and_band(ax, lag, analysis, "lvaf", "$r$, the flow")
         fine = np.linspace(0, _LVAF_TURNOVERS * TURNOVER, 200)
         for gamma, k, style in _fitted(analysis):
             ax.plot(fine / TURNOVER, k * gamma * np.exp(-gamma * fine), **style)
@@ -206,7 +206,7 @@ def _diffusivity_figure(analysis: Analysis) -> "Figure":
         label = rf"Brownian $\kappa^*$, $\tau$ = {at:.0f} $\tau_\zeta$"
         for panel in (ax, inset):
             name = r"$\kappa_\mathrm{abs}$, the flow"
-            _mean_and_band(panel, lag, analysis, "absolute_diffusivity", INK, name, zorder=3)
+            _mean_and_band(panel, lag, analysis, "absolute_diffusivity", name, zorder=3)
             taylor, sd = analysis.band(lambda r: r.summary["taylor_diffusivity"].values[1:])
             panel.plot(x, taylor, color=green, lw=1.0, label="Taylor, integral of $r$")
             draw_band(panel, x, taylor, sd, green)
@@ -260,7 +260,6 @@ def _parameters_figure(analysis: Analysis) -> "Figure":
 
 def _parameter(ax: "Axes", analysis: Analysis, model: str, name: str, scale: float) -> None:
     x, colour = analysis.taus / TURNOVER, COLOURS[model]
-
     modes = analysis.along("exact", model, "map", name) / scale
     ax.plot(x, modes.T, color=colour, lw=0.4, alpha=0.6)
     mean, sd = mean_sd(modes)
@@ -455,27 +454,18 @@ def paired_ratio(values: FloatArray, base: FloatArray) -> tuple[FloatArray, Floa
         values: Numerator, (lag, group).
         base: Denominator of the same groups.
     """
-    n = values.shape[-1]
     above, below = (v.sum(axis=-1, keepdims=True) - v for v in (values, base))
-    without = above / below
-    squares = (without - without.mean(axis=-1, keepdims=True)) ** 2
     ratio = values.mean(axis=-1) / base.mean(axis=-1)
-    return ratio, np.sqrt((n - 1) / n * squares.sum(axis=-1))
+    return ratio, np.sqrt(jackknife_variance(above / below))
 
 
 def _mean_and_band(
-    ax: "Axes",
-    lag: FloatArray,
-    analysis: Analysis,
-    variable: str,
-    colour: str,
-    label: str,
-    **line: Any,
+    ax: "Axes", lag: FloatArray, analysis: Analysis, variable: str, label: str, **line: Any
 ) -> None:
     """Draw the mean of a lagged variable over realisations, and its standard deviation."""
     mean, sd = analysis.band(lambda r: r.summary[variable].values[-len(lag) :])
-    ax.plot(lag / TURNOVER, mean, color=colour, label=label, **line)
-    draw_band(ax, lag / TURNOVER, mean, sd, colour, label=_spread_label(analysis))
+    ax.plot(lag / TURNOVER, mean, color=INK, label=label, **line)
+    draw_band(ax, lag / TURNOVER, mean, sd, INK, label=_spread_label(analysis))
 
 
 def _log_factor_axis(ax: "Axes", low: float) -> None:
@@ -533,9 +523,5 @@ def _many_colours(n: int) -> list[tuple[float, ...]]:
     """Return different colours: the hues of the palette, each from dark to light."""
     hues = (*COLOURS.values(), *MORE_COLOURS)
     shades = np.linspace(-0.45, 0.35, -(-n // len(hues)))
-    colours = []
-    for i in range(n):
-        shade = shades[i // len(hues)]
-        other = "white" if shade > 0 else "black"
-        colours.append(_blend(hues[i % len(hues)], other, abs(shade)))
-    return colours
+    pairs = [(hue, shade) for shade in shades for hue in hues][:n]
+    return [_blend(hue, "white" if shade > 0 else "black", abs(shade)) for hue, shade in pairs]

@@ -15,7 +15,8 @@ from driftbayes.inference import Evidence, Hypothesis
 from driftbayes.models import MODELS
 from driftbayes.plots.style import GUIDE, journal_figure
 from driftbayes.priors import scaling_priors
-from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner, StudyResult, plain
+from driftbayes.representation import plain
+from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner, StudyResult
 from driftbayes.reproduce.turbulence.analysis import data_sets
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.results import Results, load_results

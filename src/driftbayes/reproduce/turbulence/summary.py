@@ -23,7 +23,7 @@ from driftbayes.likelihood.reduced import window_moments
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import scaling_priors
 from driftbayes.reproduce.study import along_tau, log_bayes_factors
-from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Experiment, Scaling, strides
+from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Experiment, strides
 from driftbayes.storage.zarr import open_array
 from driftbayes.turbulence.budgets import Spectra
 from driftbayes.turbulence.config import RunConfig
@@ -213,9 +213,9 @@ def _group_msd(x: FloatArray, lags: IntArray, n_groups: int) -> FloatArray:
     return out
 
 
-def both_models(scaling: Scaling = PUBLISHED) -> list[Hypothesis]:
-    """Return Brownian and Langevin with the paper's priors, by default at published scales."""
-    priors = scaling_priors(scaling.u_rms, scaling.eddy_turnover_time)
+def both_models() -> list[Hypothesis]:
+    """Return Brownian and Langevin with the paper's priors, at published scales."""
+    priors = scaling_priors(PUBLISHED.u_rms, PUBLISHED.eddy_turnover_time)
     return [Hypothesis.from_table(model, priors) for model in (Brownian, Langevin)]
 
 
@@ -254,30 +254,20 @@ def condense(summary: "xr.Dataset", n_particles: int) -> "xr.Dataset":
         summary: From `summarise_run`.
         n_particles: Number of particles.
     """
-    n_entries = summary.sizes["entry"]
-    taus = summary["tau"].values
-    owner = summary["window_tau_index"].values
-    windows = reduced(
-        summary["window_moment"].values,
-        np.full(len(owner), n_particles),
-        taus[owner],
-        [f"window {i}" for i in range(len(owner))],
-    )
+    taus, owner = summary["tau"].values, summary["window_tau_index"].values
+    moments, names = summary["window_moment"].values, [f"window {i}" for i in range(len(owner))]
+    windows = reduced(moments, np.full(len(owner), n_particles), taus[owner], names)
     groups = summary["group_moment"].values
-    n_groups = groups.shape[1]
-    without = groups.sum(axis=1, keepdims=True) - groups
-    shape = without.shape[:2]
-    kept = reduced(
-        without.reshape(-1, n_entries),
-        np.full(without.shape[0] * n_groups, n_particles * (1 - 1 / n_groups)),
-        np.repeat(taus, n_groups),
-        [f"group {i}" for i in range(without.shape[0] * n_groups)],
-    )
+    n_taus, n_groups, n_entries = groups.shape
+    without = (groups.sum(axis=1, keepdims=True) - groups).reshape(-1, n_entries)
+    n_runs = np.full(n_taus * n_groups, n_particles * (1 - 1 / n_groups))
+    names = [f"group {i}" for i in range(len(without))]
+    kept = reduced(without, n_runs, np.repeat(taus, n_groups), names)
     made: dict[str, Any] = {}
     for name, values in _estimates(windows).items():
         made[f"window_{name}"] = ("window", values)
     for name, values in _estimates(kept).items():
-        made[f"jackknife_{name}"] = (("tau", "group"), values.reshape(shape))
+        made[f"jackknife_{name}"] = (("tau", "group"), values.reshape(n_taus, n_groups))
     field = summary["vorticity"].values
     scale = float(np.abs(field).max()) / _VORTICITY_LEVELS
     made["vorticity"] = (("y", "x"), np.round(field / scale).astype(np.int16), {"scale": scale})
