@@ -178,8 +178,7 @@ def expect(value: object, kinds: Any, name: str, wanted: str) -> None:
         DriftbayesError: The value has another type.
     """
     if not isinstance(value, kinds):
-        msg = f"{name} must be {wanted}, got {shown(value)}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name} must be {wanted}, got {shown(value)}")
 
 
 # Of equal letters. At difflib's own 0.6 a `sigma` would be taken for a mistyped `gamma`.

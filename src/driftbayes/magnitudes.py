@@ -25,19 +25,17 @@ def checked(value: object, name: str) -> float:
         2.0
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        msg = f"{name} must be a number, got {str(value)[:40]!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name} must be a number, got {str(value)[:40]!r}")
     # As they are compared: a whole number of a thousand digits is no float.
     if not math.isnan(value if isinstance(value, float) else 0.0) and (
         value == 0 or 1 / LARGEST <= abs(value) <= LARGEST
     ):
         return float(value)
     shown = f"{value:g}" if isinstance(value, float) else f"a number of {len(str(value))} digits"
-    msg = (
+    raise DriftbayesError(
         f"{name} must be a number whose size lies between {1 / LARGEST:g} and {LARGEST:g}, got "
         f"{shown}; choose other units"
     )
-    raise DriftbayesError(msg)
 
 
 def checked_count(value: int, name: str) -> int:
@@ -71,6 +69,5 @@ def whole(value: Any, name: str, least: int = 0) -> int:
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or value % 1 or not least <= value < 2**64:
-        msg = f"{name} must be a whole number, {least} or more, got {shown(value)}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name} must be a whole number, {least} or more, got {shown(value)}")
     return int(value)

@@ -33,8 +33,7 @@ from driftbayes.representation import number
 
 def _require(name: str, value: Any, *, condition: bool, expected: str) -> None:
     if not condition:
-        msg = f"{name} must be {expected}, got {np.asarray(value).tolist()}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name} must be {expected}, got {np.asarray(value).tolist()}")
 
 
 class AbstractPrior(eqx.Module):
@@ -424,8 +423,7 @@ def parse_prior(text: str, convert: Callable[[str], float] = float) -> AbstractP
     )
     if family not in _FAMILIES:
         near = did_you_mean(family, _FAMILIES)
-        msg = f"unknown prior {family!r} in {text!r}; known are {known}{near}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"unknown prior {family!r} in {text!r}; known are {known}{near}")
     make, fields = _FAMILIES[family]
     values = _as_numbers(dict(zip(fields, numbers, strict=False)), convert)
     if values is None or len(numbers) != len(fields):
@@ -467,8 +465,7 @@ def scaling_priors(
     memory = timescale if memory is None else memory
     for name, value in (("u_rms", u_rms), ("timescale", timescale), ("memory", memory)):
         if not (np.isfinite(value) and value > 0):
-            msg = f"{name} must be a positive number, got {value}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{name} must be a positive number, got {value}")
         checked(float(value), name)
     diffusivity, rate = Exponential(mean=u_rms**2 * timescale), Exponential(mean=1 / memory)
     unit = Uniform(low=0.0, high=1.0)

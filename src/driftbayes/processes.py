@@ -84,11 +84,10 @@ class Child:
         try:
             message = pickle.dumps((function, arguments))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            msg = (
+            raise DriftbayesError(
                 f"cannot send the work to another process ({error}); use functions that are "
                 "defined at the top level of a module, or compute without processes"
-            )
-            raise DriftbayesError(msg) from error
+            ) from error
         try:
             self.connection.send_bytes(message)
         except OSError as error:

@@ -205,8 +205,7 @@ def plain(value: Any) -> Any:
 @singledispatch
 def describe(record: Any) -> Card:
     """Describe a record; each kind registers its own function."""
-    msg = f"no description of {type(record).__name__}"
-    raise TypeError(msg)
+    raise TypeError(f"no description of {type(record).__name__}")
 
 
 @singledispatch

@@ -314,17 +314,15 @@ def check_fit(
     """
     check_names(hypotheses)
     if not isinstance(data, Displacements):
-        msg = (
+        raise DriftbayesError(
             f"replicas are compared with displacements themselves, got {type(data).__name__}; "
             "pass those"
         )
-        raise DriftbayesError(msg)
     if whole(n_replicas, "n_replicas") < _MIN_REPLICAS:
-        msg = (
+        raise DriftbayesError(
             f"n_replicas must be a whole number, {_MIN_REPLICAS} or more, for a p-value below "
             f"{number(LEVEL, 6)}; got {n_replicas}"
         )
-        raise DriftbayesError(msg)
     seed = whole(seed, "seed")
     layout = Layout(data, None if start_times is None else np.asarray(start_times))
     refused = _unreplicable(hypotheses, layout)
@@ -443,11 +441,10 @@ def _check_finite(model: str, what: str, values: FloatArray) -> None:
     """Refuse to judge by replicas of which some failed: the rest are not a fair sample."""
     bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
     if bad.any():
-        msg = (
+        raise DriftbayesError(
             f"{bad.sum()} of {len(values)} {what} of {model} are not finite; check the units of "
             "the data and the scale of the prior"
         )
-        raise DriftbayesError(msg)
 
 
 def _mode(hypothesis: Hypothesis, record: Evidence) -> FloatArray:

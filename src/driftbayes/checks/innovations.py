@@ -74,11 +74,10 @@ class Layout:
     def _simultaneous(self, start_times: FloatArray) -> IntArray | None:
         """Number the groups of steps that begin and end together; None if there are no pairs."""
         if start_times.shape != (self.n_runs,) or not np.isfinite(start_times).all():
-            msg = (
+            raise DriftbayesError(
                 f"start_times must hold {self.n_runs} finite times, one for each run, got shape "
                 f"{start_times.shape}; leave it out if the times are not known"
             )
-            raise DriftbayesError(msg)
         length = np.where(self.valid, self.interval, 0.0)
         ends = start_times[:, None] + np.cumsum(length, axis=1)
         # Clocks that differ by less than a thousandth of a step agree.
@@ -119,17 +118,15 @@ def replica_engine(model: AbstractModel, data: Displacements) -> FilterEngine:
     if model.has_state_space:
         return FilterEngine(make_runs(data))
     if not data.is_regular:
-        msg = (
+        raise DriftbayesError(
             f"{model.name} has no state-space form, without which irregular times, kept gaps and "
             "measurement errors cannot be replicated; choose a regular tau, or split at gaps"
         )
-        raise DriftbayesError(msg)
     if data.n_steps > _LONGEST:
-        msg = (
+        raise DriftbayesError(
             f"{model.name} has no state-space form, and runs of {data.n_steps} steps are too "
             f"long to be replicated without; cut them with n_tau of {_LONGEST} or less"
         )
-        raise DriftbayesError(msg)
     return ToeplitzEngine(make_runs(data))
 
 

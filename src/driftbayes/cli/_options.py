@@ -355,8 +355,7 @@ def analysis(args: argparse.Namespace) -> dict[str, Any]:
 def scales(args: argparse.Namespace) -> "Scales | None":
     """Return the scales of the motion from which priors are made, if they are given."""
     if (args.u_rms is None) != (args.timescale is None):
-        msg = "--u-rms and --timescale must be given together"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("--u-rms and --timescale must be given together")
     if args.u_rms is None:
         return None
     from driftbayes.workflow import Scales
@@ -372,8 +371,7 @@ def parse_priors(texts: list[str]) -> dict[str, str]:
             msg = f"--prior must be PARAM=FAMILY:NUMBERS, got {text!r}; for example k=exponential:1"
             raise DriftbayesError(msg)
         if name in priors:
-            msg = f"--prior was given twice for {name!r}; give it once"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"--prior was given twice for {name!r}; give it once")
         priors[name] = prior
     return priors
 
@@ -386,11 +384,10 @@ def _model_prior(args: argparse.Namespace) -> list[float] | None:
     values = numbers("--model-prior", args.model_prior.split(","), any_size=True)
     names = model_names(args)
     if len(values) != len(names) or not all(0 < value <= 1e100 for value in values):
-        msg = (
+        raise DriftbayesError(
             f"--model-prior must be {len(names)} positive numbers up to 1e100, one each for "
             f"{', '.join(names)}, got {args.model_prior!r}"
         )
-        raise DriftbayesError(msg)
     return values
 
 
@@ -449,8 +446,7 @@ def offer_models(args: argparse.Namespace, models: Sequence[str], *, command: st
 def check_seed(seed: int) -> None:
     """Raise an error for a seed outside the range of the generators."""
     if not 0 <= seed < 2**63:
-        msg = f"--seed must be a whole number from 0 to 2^63 - 1, got {seed}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"--seed must be a whole number from 0 to 2^63 - 1, got {seed}")
 
 
 def parse_tau(text: str) -> str:
@@ -467,8 +463,7 @@ def parse_times(option: str, text: str) -> str:
     from driftbayes.data.units import times_in
 
     if not all(0 < time < float("inf") for time in times_in(text, None, option)):
-        msg = f"{option} must be positive times separated by commas, got {text!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{option} must be positive times separated by commas, got {text!r}")
     return text
 
 

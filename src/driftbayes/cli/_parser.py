@@ -256,8 +256,7 @@ def _add(outputs: "Outputs", path: Path, output: Output, args: argparse.Namespac
     if output.suffixes and not path.name.lower().endswith(output.suffixes):
         *others, last = output.suffixes
         ends = f"{', '.join(others)} or {last}" if others else last
-        msg = f"{output.what}: expected a name ending in {ends}, got {path.name!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{output.what}: expected a name ending in {ends}, got {path.name!r}")
     if output.kind == "folder":
         check = output.check
         outputs.add_folder(path, check=None if check is None else lambda found: check(found, args))

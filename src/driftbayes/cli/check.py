@@ -108,8 +108,7 @@ def _parse_factors(text: str) -> list[float]:
         msg = f"--factors must be LOW:HIGH:N, got {text!r}; for example 1/16:16:17"
         raise DriftbayesError(msg) from error
     if not 0 < ends[0] <= ends[1] or not 1 <= count <= 1000:
-        msg = f"--factors needs 0 < LOW <= HIGH and N from 1 to 1000, got {text!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"--factors needs 0 < LOW <= HIGH and N from 1 to 1000, got {text!r}")
     return [float(f) for f in np.geomspace(ends[0], ends[1], count)]
 
 

@@ -112,8 +112,7 @@ class _Options(Parser):
     """Parser of the reading options in a field of the page; an error does not exit."""
 
     def error(self, message: str) -> NoReturn:
-        msg = f"reading options: {message}; see `driftbayes info --help`"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"reading options: {message}; see `driftbayes info --help`")
 
 
 def _read(path: Path, text: str) -> "Reading":
@@ -128,8 +127,7 @@ def _read(path: Path, text: str) -> "Reading":
     try:
         words = shlex.split(text)
     except ValueError as error:
-        msg = f"reading options: {str(error).lower()} in {text!r}"
-        raise DriftbayesError(msg) from error
+        raise DriftbayesError(f"reading options: {str(error).lower()} in {text!r}") from error
     args = parser.parse_args([*words, "--", str(path)])
     trajectories = _options.read_unchecked(args)
     notes: list[str] = []

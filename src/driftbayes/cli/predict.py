@@ -67,21 +67,18 @@ def _predict(args: argparse.Namespace) -> int:
         return _predict_in_space(args)
     if args.tau is None or args.space_model is not None:
         problem = "--space-model is for --space FILE.nc" if args.tau else "predict needs --tau"
-        msg = (
+        raise DriftbayesError(
             f"{problem}; or read dispersion that varies in space from a file, with --space FILE.nc"
         )
-        raise DriftbayesError(msg)
     tau = _options.parse_tau(args.tau)
     horizons = _options.parse_times("--horizon", args.horizon)
     for option, number in (("--members", args.members), ("--draws", args.draws)):
         if number < 1:
-            msg = f"{option} must be 1 or more, got {number}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{option} must be 1 or more, got {number}")
     _options.check_seed(args.seed)
     wants_map = args.map is not None or args.figure is not None
     if args.cell is not None and not wants_map:
-        msg = "--cell is for a map; give --map FILE.nc or --figure FILE.png too"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("--cell is for a map; give --map FILE.nc or --figure FILE.png too")
     if wants_map and args.given is not None:
         msg = "--map and --figure take no --given: write regions of lost particles with --regions"
         raise DriftbayesError(msg)

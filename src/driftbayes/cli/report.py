@@ -57,8 +57,7 @@ def _add_report(parser: Parser) -> None:
 def _report(args: argparse.Namespace) -> int:
     for option in ("data", "pairs", "forecast"):
         if args.brief and getattr(args, option):
-            msg = f"--brief and --{option} exclude each other; give one of them"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"--brief and --{option} exclude each other; give one of them")
     if args.within is not None and not args.pairs:
         msg = "--within is the distance of --pairs, which is not given; add --pairs"
         raise DriftbayesError(msg)
@@ -202,8 +201,7 @@ def _export(args: argparse.Namespace) -> int:
     if found.attrs[KIND_ATTRIBUTE] != "scan":
         return _export_grid(args, found)
     if args.no_flow:
-        msg = "--no-flow is for a map or a field; a scan exports no mean flow"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("--no-flow is for a map or a field; a scan exports no mean flow")
     recommendation = recommend(
         read_scan(args.file),
         model=args.model,
@@ -229,11 +227,9 @@ def _export_grid(args: argparse.Namespace, dataset: "xr.Dataset") -> int:
     from driftbayes.simulators import export_grid, gridded
 
     if args.tau is not None:
-        msg = "--tau is for a scan; a map or a field has one sampling time"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("--tau is for a scan; a map or a field has one sampling time")
     if args.output is None or args.output.suffix != ".nc":
-        msg = "a map or field is exported as a grid: give -o FILE.nc"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("a map or field is exported as a grid: give -o FILE.nc")
     units = (args.length_unit, args.time_unit)
     found = gridded(dataset, model=args.model, with_flow=not args.no_flow, given=units)
     made = export_grid(found, args.simulator)

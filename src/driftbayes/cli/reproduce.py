@@ -133,8 +133,7 @@ def run(args: argparse.Namespace) -> int:
     if "seed" in args:
         _options.check_seed(args.seed)
     if "data_sets" in args and args.data_sets < 1:
-        msg = f"--data-sets must be 1 or more, got {args.data_sets}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"--data-sets must be 1 or more, got {args.data_sets}")
     options = {
         parameter: getattr(args, option["flag"][2:].replace("-", "_"))
         for parameter, option in study.options.items()

@@ -60,8 +60,7 @@ def _score(args: argparse.Namespace) -> int:
     wanted = args.held_out_taus
     times = () if wanted is None else _options.parse_times("--held-out-taus", wanted)
     if args.folds < 2:
-        msg = f"--folds must be 2 or more, got {args.folds}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"--folds must be 2 or more, got {args.folds}")
     _options.check_seed(args.seed)
     tracks = _options.read(args)
     _jax.prepare_jax()
@@ -97,8 +96,7 @@ def _score_ensembles(args: argparse.Namespace) -> int:
         path = Path(file) if equals and not Path(text).exists() else Path(text)
         named[name if path == Path(file) and equals else path.stem] = path
     if len(named) < len(args.ensemble):
-        msg = "two ensembles have the same name; name them: --ensemble NAME=FILE"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("two ensembles have the same name; name them: --ensemble NAME=FILE")
     args.file = Path(args.observed)
     tracks = _options.read(args)
     from driftbayes.workflow.verification import score_ensembles
@@ -120,11 +118,10 @@ def _refuse_models(args: argparse.Namespace) -> None:
     words = {word.partition("=")[0] for word in args.words}
     given = [option for option in _OF_MODELS if option in words]
     if given:
-        msg = (
+        raise DriftbayesError(
             f"--ensemble scores members, not models: leave out {', '.join(given)}"
             " (--leads chooses lead times)"
         )
-        raise DriftbayesError(msg)
 
 
 def _print_whole(step: "TrajectoryScores", left: "TrajectoryScores", time_unit: str) -> None:

@@ -76,11 +76,9 @@ def _run(args: argparse.Namespace) -> int:
     numbers = {"tau": args.tau, "particles": args.particles, "steps": args.steps}
     for option, value in {**theta, **numbers}.items() if is_plain else numbers.items():
         if not 0 < value < float("inf"):
-            msg = f"--{option} must be a positive number, got {value}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"--{option} must be a positive number, got {value}")
     if not 1 <= args.dim <= 3:
-        msg = f"--dim must be 1, 2 or 3, got {args.dim}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"--dim must be 1, 2 or 3, got {args.dim}")
     _options.check_seed(args.seed)
     _jax.prepare_jax()
     from driftbayes.io import write_trajectories
@@ -100,8 +98,7 @@ def _values(texts: list[str]) -> dict[str, float]:
     for text in texts:
         name, _, number = text.partition("=")
         if name in found:
-            msg = f"--set {name} was given twice; give it once"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"--set {name} was given twice; give it once")
         try:
             found[name] = float(number)
         except ValueError as error:

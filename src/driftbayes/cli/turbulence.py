@@ -113,8 +113,7 @@ def _run(args: argparse.Namespace) -> int:
         given.setdefault("particles", len(positions))
     if args.start_from is not None:
         if args.start is not None:
-            msg = "--start and --start-from exclude each other; give one of them"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("--start and --start-from exclude each other; give one of them")
         given["start"] = GIVEN
     config = RunConfig.preset(args.preset, **given)
     with _progress() as progress:
@@ -156,11 +155,10 @@ def _movie_reads(args: argparse.Namespace) -> list[Path]:
 
 def _movie(args: argparse.Namespace) -> int:
     if args.particles < 0 or not 0 < args.fps <= 120:
-        msg = (
+        raise DriftbayesError(
             f"--particles must be 0 or more and --fps a number up to 120, got {args.particles} and "
             f"{args.fps}"
         )
-        raise DriftbayesError(msg)
     from driftbayes.plots.movie import write_movie
 
     with _console.progress_bar() as progress:

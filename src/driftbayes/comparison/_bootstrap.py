@@ -139,20 +139,18 @@ def bootstrap(
     """
     check_names(hypotheses)
     if len(hypotheses) != 2 or n_replicates < 2 or units not in get_args(Units):
-        msg = (
+        raise DriftbayesError(
             "expected two hypotheses, two or more replicates and units among "
             f"{', '.join(get_args(Units))}, got {len(hypotheses)}, {n_replicates} and {units!r}"
         )
-        raise DriftbayesError(msg)
     found = dependence(trajectories, tau)
     data = displacements(trajectories, tau)
     if any(not isinstance(Batch.of(data, model=h.model).data, SecondMoments) for h in hypotheses):
-        msg = (
+        raise DriftbayesError(
             "the bootstrap needs exact positions at regular times and models that second moments "
             f"are enough for, got {', '.join(h.name for h in hypotheses)}; leave --noise and "
             "options of models out, or --bootstrap"
         )
-        raise DriftbayesError(msg)
     if units == "auto":
         independent = not found.inflation - 1 > 4 * found.inflation_err
         units = "particles" if independent else "clusters"
@@ -169,11 +167,10 @@ def bootstrap(
         steps = None
         weights = rng.multinomial(n_blocks, np.full(n_blocks, 1 / n_blocks), size=n_replicates)
     if n_blocks < _FEWEST:
-        msg = (
+        raise DriftbayesError(
             f"only {n_blocks} units ({units}) to draw from, where {_FEWEST} are needed for a "
             "spread; use longer records or more particles"
         )
-        raise DriftbayesError(msg)
     # The first is the data themselves, the second what the same statistics of fewer would be.
     thin = found.n_effective / found.n_particles
     fixed = np.array([[1.0], [thin]]) * np.ones(weights.shape[1])

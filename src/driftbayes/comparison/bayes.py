@@ -486,19 +486,17 @@ def comparison_of(
 
 def _check_same_data(evidences: Sequence[Evidence]) -> None:
     if not evidences:
-        msg = "expected one or more evidences, got none"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("expected one or more evidences, got none")
     fingerprints = {e.data_fingerprint for e in evidences}
     if len(fingerprints) != 1:
         parts = ", ".join(
             f"{e.name}: {e.data_fingerprint} (tau = {readable(e.tau, e.time_unit)})"
             for e in evidences
         )
-        msg = (
+        raise DriftbayesError(
             f"evidences compare only for the same data, tau and units, got {parts}; "
             "compute them again from one set of displacements"
         )
-        raise DriftbayesError(msg)
 
 
 def _finite(value: float) -> float | None:

@@ -54,11 +54,10 @@ def scan_from_dataset(dataset: "xr.Dataset") -> tuple[tuple[Comparison, ...], di
     attributes = dataset.attrs
     if "details" not in attributes:
         version = attributes.get("driftbayes_version", "unknown")
-        msg = (
+        raise DriftbayesError(
             f"this scan was written by driftbayes {version}, which did not store all of it; "
             "read it with read_scan, or scan the data again"
         )
-        raise DriftbayesError(msg)
     try:
         return _comparisons(dataset), _skipped(dataset)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:

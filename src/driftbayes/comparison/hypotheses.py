@@ -60,26 +60,22 @@ def make_hypotheses(
             recording interval.
     """
     if not names:
-        msg = f"expected at least one model; known are {', '.join(MODELS)}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"expected at least one model; known are {', '.join(MODELS)}")
     n_dim = 2 if trajectories is None else trajectories.n_dim
     models = [model_named(name, MODELS, n_dim) for name in names]
     twice = [name for name in names if list(names).count(name) > 1]
     if twice:
-        msg = f"model {twice[0]!r} is named twice; name it once"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"model {twice[0]!r} is named twice; name it once")
     if (u_rms is None) != (timescale is None):
-        msg = "u_rms and timescale go together: give both or neither"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("u_rms and timescale go together: give both or neither")
     given = dict(priors or {})
     needed = [name for model in models for name in model.parameters]
     extra = [name for name in given if name not in needed]
     if extra:
-        msg = (
+        raise DriftbayesError(
             f"there is no parameter {extra[0]!r} in {', '.join(names)}; "
             f"they have {', '.join(dict.fromkeys(needed))}{did_you_mean(extra[0], needed)}"
         )
-        raise DriftbayesError(msg)
     # Priors that come with a model are its own, and stand back behind those that are given.
     own = [{n: p for n, p in model.default_priors().items() if n not in given} for model in models]
     ruled = [n for m, held in zip(models, own, strict=True) for n in m.parameters if n not in held]
@@ -108,11 +104,10 @@ def make_hypotheses(
         plain = {name: name.removeprefix("class_").partition("_")[0] for name in missing}
         without = [name for name in missing if plain[name] not in table]
         if without:
-            msg = (
+            raise DriftbayesError(
                 f"no rule gives a prior for {without[0]!r} ({_meaning(models, without[0])}); give "
                 f"it, for example {without[0]}=fixed:VALUE"
             )
-            raise DriftbayesError(msg)
         given = {**{name: table[plain[name]] for name in missing}, **given}
     tables = [{**given, **held} for held in own]
     told = [(n, t[n]) for m, t in zip(models, tables, strict=True) for n in m.parameters]
@@ -146,11 +141,10 @@ def _extent(trajectories: Trajectories) -> float:
     extent = float(np.sqrt(np.mean(np.sum((x - x.mean(axis=0)) ** 2, axis=1))))
     if extent > 0:
         return extent
-    msg = (
+    raise DriftbayesError(
         "all particles begin at one place, which says nothing of the correlation length of a "
         "flow; give its prior, for example length=exponential:10"
     )
-    raise DriftbayesError(msg)
 
 
 def _scales_text(scales: Scales, trajectories: Trajectories, tau: float | None) -> str:
@@ -188,8 +182,7 @@ def check_prior_probabilities(prior_probabilities: Sequence[float] | None, n_mod
     except (TypeError, ValueError):
         prior = np.zeros(0)
     if prior.shape != (n_models,) or not (np.isfinite(prior).all() and (prior > 0).all()):
-        msg = (
+        raise DriftbayesError(
             f"prior_probabilities must be {n_models} positive numbers, one per model, "
             f"got {shown(prior_probabilities)}"
         )
-        raise DriftbayesError(msg)

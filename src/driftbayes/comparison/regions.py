@@ -69,11 +69,9 @@ def map_regions(
         **how: `method` of the evidence and its `seed`.
     """
     if not (np.isfinite(cell) and cell > 0):
-        msg = f"the side of a cell must be positive, got {cell}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the side of a cell must be positive, got {cell}")
     if min_windows < 1:
-        msg = f"min_windows must be 1 or more, got {min_windows}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"min_windows must be 1 or more, got {min_windows}")
     if trajectories.n_dim != 2:
         raise DriftbayesError(not_a_plane(trajectories.n_dim))
     place = trajectories.positions if trajectories.lonlat is None else trajectories.lonlat
@@ -101,11 +99,10 @@ def map_regions(
         if progress is not None:
             progress("maps", i + 1, len(actual))
     if not found:
-        msg = (
+        raise DriftbayesError(
             f"no cell holds {min_windows} windows of {n_tau} steps, the fullest has "
             f"{int(counts[0].max())}; use larger cells, fewer steps or a smaller --min-windows"
         )
-        raise DriftbayesError(msg)
     dataset = _dataset(found, counts, hypotheses, trajectories)
     dataset = dataset.assign_coords(
         tau=("tau", actual, {"long_name": "sampling time", "time_unit": trajectories.time_unit}),
@@ -149,11 +146,10 @@ def _edges(place: FloatArray, cell: float, *, is_lonlat: bool) -> tuple[FloatArr
     first = np.floor(low / cell)
     number = (np.floor(high / cell) - first + 1).astype(np.int64)
     if number.prod() > _MAX_CELLS:
-        msg = (
+        raise DriftbayesError(
             f"cells of side {cell:g} would be {number.prod():,}, more than {_MAX_CELLS:,}; "
             "use larger ones, and check their unit"
         )
-        raise DriftbayesError(msg)
     x, y = (
         (start + np.arange(count + 1)) * cell for start, count in zip(first, number, strict=True)
     )
@@ -185,12 +181,11 @@ def season_numbers(trajectories: Trajectories) -> IntArray:
     """Number of the season of each observation."""
     origin = trajectories.provenance.get("time_origin")
     if origin is None or trajectories.time_unit != "s":
-        msg = (
+        raise DriftbayesError(
             "the seasons need times with a known origin in seconds, as dates have; "
             f"these are in {trajectories.time_unit or 'an unknown unit'} since "
             f"{origin or 'an unknown date'}: leave out --seasons (in Python: seasons=False)"
         )
-        raise DriftbayesError(msg)
     seconds = np.datetime64(str(origin), "s") + trajectories.times.astype("timedelta64[s]")
     month = seconds.astype("datetime64[M]").astype(np.int64) % 12
     return np.asarray(_SEASON_OF_MONTH[month])

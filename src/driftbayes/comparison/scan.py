@@ -214,8 +214,7 @@ def scan_hypotheses(
     many, skipped = [], {}
     is_all = isinstance(taus, str)
     if is_all and taus != "all":
-        msg = f"taus must be sampling times or 'all', got {taus!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"taus must be sampling times or 'all', got {taus!r}")
     if is_all:
         many.append(cut(trajectories, None))
     actual = np.array([]) if isinstance(taus, str) else snap_taus(trajectories, taus)
@@ -291,8 +290,7 @@ def scan_displacements(
     check_prior_probabilities(prior_probabilities, len(hypotheses))
     how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
     if not many:
-        msg = "expected one or more sets of displacements, got none"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("expected one or more sets of displacements, got none")
     table: list[list[Evidence]] = [[] for _ in many]
     done = 0
 

@@ -238,8 +238,7 @@ def prior_sensitivity(
         msg = f"the sensitivity of ln K needs two models or more, got {len(hypotheses)}; add one"
         raise DriftbayesError(msg)
     if scale.ndim != 1 or not scale.size or not (np.isfinite(scale) & (scale > 0)).all():
-        msg = f"factors must be positive numbers, got {list(factors)}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"factors must be positive numbers, got {list(factors)}")
     groups = tuple(map(tuple, parameter_groups(hypotheses)))
     if not groups:
         names = ", ".join(hypothesis.name for hypothesis in hypotheses)

@@ -80,8 +80,7 @@ def positive_in_units(value: Any, what: Dimension, units: Units | None, name: st
     """As `in_units`, of a quantity that must be positive and finite."""
     size = in_units(value, what, units, name)
     if not (isfinite(size) and size > 0):
-        msg = f"{name} must be a positive number, got {value}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name} must be a positive number, got {value}")
     return size
 
 

@@ -75,11 +75,9 @@ def laplace_batch(
 ) -> list[Evidence]:
     """The same for several data sets under one hypothesis, or one data set under several priors."""
     if coords not in ("natural", "log"):
-        msg = f"coords must be 'natural' or 'log', got {coords!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"coords must be 'natural' or 'log', got {coords!r}")
     if data.is_stacked and len(hypotheses) > 1:
-        msg = "give several data sets or several priors, not both"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("give several data sets or several priors, not both")
     records = []
     known = {} if len(hypotheses) > 1 else stacked_maxima(hypotheses[0], data)
     for i in range(max(len(hypotheses), len(data))):

@@ -91,11 +91,10 @@ def _log_prior(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
 def check_drawable(hypothesis: Hypothesis) -> None:
     """Raise an error if nothing can be drawn from the posterior of such a model."""
     if hypothesis.model.kind == "sde":
-        msg = (
+        raise DriftbayesError(
             f"{hypothesis.name} is an SDE: draws from its posterior are `evidence(...).draws`, and "
             "nothing else is drawn from it; leave it out here"
         )
-        raise DriftbayesError(msg)
 
 
 @in_double_precision
@@ -129,15 +128,13 @@ def posterior_draws(
         DriftbayesError: There is nothing to draw from, or an option is unknown.
     """
     if n_draws != int(n_draws) or n_draws < 1:
-        msg = f"n_draws must be a whole number, 1 or more, got {n_draws}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"n_draws must be a whole number, 1 or more, got {n_draws}")
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
     chosen = as_method(method, **options)
     check_drawable(hypothesis)
     if (reason := infinite_reason(hypothesis.model, batch)) is not None:
-        msg = f"{hypothesis.name}: {reason}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{hypothesis.name}: {reason}")
     if isinstance(chosen, Exact) or (isinstance(chosen, Auto) and is_integrable(hypothesis, batch)):
         record, theta, fits, found = exact_draws(hypothesis, batch, int(n_draws), rng)
         return PosteriorDraws(hypothesis, theta, fits, record, seed, found)
@@ -252,18 +249,16 @@ def to_datatree(
 
 def _check_data(draws: PosteriorDraws, data: object) -> None:
     if not isinstance(data, Displacements):
-        msg = (
+        raise DriftbayesError(
             "a log-likelihood per trajectory needs the displacements themselves, got "
             f"{type(data).__name__}; pass the Displacements, or leave data out"
         )
-        raise DriftbayesError(msg)
     if data.fingerprint != draws.evidence.data_fingerprint:
-        msg = (
+        raise DriftbayesError(
             "these are not the displacements that the draws are given: their fingerprint is "
             f"{data.fingerprint}, that of the draws' data {draws.evidence.data_fingerprint}; "
             "pass those"
         )
-        raise DriftbayesError(msg)
 
 
 def _sample_coords(n: int) -> dict[str, Any]:

@@ -82,8 +82,7 @@ def exact_batch(
 ) -> list[Evidence]:
     """The same for several data sets under one hypothesis, or one data set under several priors."""
     if data.is_stacked and len(hypotheses) > 1:
-        msg = "give several data sets or several priors, not both"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("give several data sets or several priors, not both")
     if len(hypotheses) == 1:
         return _of_stack(hypotheses[0], data, tolerance)
     return [_of_stack(hypothesis, data, tolerance)[0] for hypothesis in hypotheses]
@@ -236,11 +235,10 @@ def _solved(
     density = Density(hypothesis, data.engine(index, hypothesis.model))
     n_left = _n_left(density)
     if n_left > _MOST:
-        msg = (
+        raise DriftbayesError(
             f"exact integration handles up to three parameters beside the scale, "
             f"{hypothesis.name} has {len(hypothesis.names)} in all; use method='bridge'"
         )
-        raise DriftbayesError(msg)
     accepted = _TOLERANCE.get(n_left, TOLERANCE) if tolerance is None else tolerance
     form = scale_form(density)
     modes = closed_modes(density, form) if form and not n_left else find_modes(density)

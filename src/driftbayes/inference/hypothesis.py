@@ -199,11 +199,10 @@ def _check_bound(model: AbstractModel, name: str, prior: AbstractPrior) -> None:
         reach = prior.high
     if isinstance(reach, jax.core.Tracer) or np.all(np.asarray(reach) <= upper):
         return
-    msg = (
+    raise DriftbayesError(
         f"{name} of {model.name} cannot exceed {upper:g}, but its prior {prior.describe(6)} "
         f"does; give for example {name}=uniform:0:{upper:g}"
     )
-    raise DriftbayesError(msg)
 
 
 def _within(prior: AbstractPrior, old: AbstractPrior, upper: float) -> AbstractPrior:
@@ -253,5 +252,4 @@ def check_plain_models(
         elif state_space and not model.observes_position:
             reason = "its positions are means over an exposure, not instantaneous"
         if reason:
-            msg = f"{purpose} cannot take {model.name}: {reason}; leave it out"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{purpose} cannot take {model.name}: {reason}; leave it out")

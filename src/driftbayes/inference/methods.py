@@ -61,8 +61,7 @@ class Laplace:
     def __post_init__(self) -> None:
         """Refuse unknown coordinates."""
         if self.coords not in ("natural", "log"):
-            msg = f"coords must be 'natural' or 'log', got {self.coords!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"coords must be 'natural' or 'log', got {self.coords!r}")
 
 
 @dataclass(frozen=True)
@@ -160,8 +159,7 @@ def as_method(method: Any, **options: Any) -> Method:
     name, _, text = method.partition(":")
     if name not in _TYPES:
         near = did_you_mean(name, METHODS)
-        msg = f"method must be one of {', '.join(METHODS)}, got {name!r}{near}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"method must be one of {', '.join(METHODS)}, got {name!r}{near}")
     known = [field.name for field in fields(_TYPES[name])]
     if name != "laplace":
         options.pop("coords", None)
@@ -170,8 +168,7 @@ def as_method(method: Any, **options: Any) -> Method:
     if unknown:
         has = f"it has {', '.join(known)}" if known else "it has none"
         near = did_you_mean(unknown[0], known)
-        msg = f"method {name!r} has no option {unknown[0]!r}; {has}{near}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"method {name!r} has no option {unknown[0]!r}; {has}{near}")
     return _TYPES[name](**given)
 
 
@@ -203,8 +200,7 @@ def _read(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, equals, value in pairs:
         if not equals:
-            msg = f"expected an option of the method as name=value, got {name!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"expected an option of the method as name=value, got {name!r}")
         found[name.strip()] = _number(value.strip())
     return found
 

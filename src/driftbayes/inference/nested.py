@@ -143,8 +143,7 @@ def _check(n_dim: int, n_live: int, n_delete: int, n_inner: int) -> None:
         msg = f"n_delete must be between 1 and half of n_live = {n_live}, got {n_delete}"
         raise DriftbayesError(msg)
     if n_inner < 1:
-        msg = f"n_inner must be 1 or more, got {n_inner}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"n_inner must be 1 or more, got {n_inner}")
 
 
 def _algorithm(target: AbstractTarget, n_delete: int, n_inner: int) -> Any:

@@ -124,11 +124,10 @@ def nuts_batch(
         n_warmup: Draws of each chain that are spent on adaptation and not kept.
     """
     if n_chains < 2 or n_draws < 12 or n_warmup < 1:
-        msg = (
+        raise DriftbayesError(
             f"need at least 2 chains of 12 draws after a warm-up, got n_chains={n_chains}, "
             f"n_draws={n_draws}, n_warmup={n_warmup}"
         )
-        raise DriftbayesError(msg)
     keys = jax.random.split(key, len(jax.tree.leaves(targets)[0]))
     sizes = (n_chains, n_draws, n_warmup)
 

@@ -53,8 +53,7 @@ def mixture_at_modes(components: Components, ridges: Components | None = None) -
         msg = f"expected centers (k, p) and factors (k, p, p), got {centers.shape}, {factors.shape}"
         raise DriftbayesError(msg)
     if log_masses.shape != centers.shape[:1]:
-        msg = f"expected {len(centers)} log_masses, got shape {log_masses.shape}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"expected {len(centers)} log_masses, got shape {log_masses.shape}")
     is_finite = np.isfinite(centers).all(axis=1) & np.isfinite(factors).all(axis=(1, 2))
     has_width = (np.diagonal(factors, axis1=1, axis2=2) > 0).all(axis=1)
     usable = np.array(is_finite & has_width)

@@ -86,14 +86,11 @@ def quasi_importance(
         (100, 4)
     """
     if seed != int(seed) or seed < 0:
-        msg = f"seed must be a whole number, 0 or more, got {seed}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"seed must be a whole number, 0 or more, got {seed}")
     if not tolerance > 0:
-        msg = f"tolerance must be positive, got {tolerance}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"tolerance must be positive, got {tolerance}")
     if (sample_prior is None) != (log_prior is None):
-        msg = "give both sample_prior and log_prior, or neither"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("give both sample_prior and log_prior, or neither")
     start = mixture_at_modes(components, ridges)
     target = Target(log_f, sample_prior, log_prior)
     source = Source(seed, start.centers.shape[1])
@@ -107,11 +104,10 @@ def quasi_importance(
         if planned is None:
             if estimate is not None:
                 return estimate
-            msg = (
+            raise DriftbayesError(
                 f"max_evaluations is too small for the first stage, got {max_evaluations} with "
                 f"{len(start.shares) // 2} modes; the default is 65536"
             )
-            raise DriftbayesError(msg)
         stages, n = planned
         n_left, n_stages = n_left - n, n_stages + 1
         own = [group.extend(stage, source) for group, stage in zip(groups, stages, strict=True)]
@@ -182,8 +178,7 @@ def equal_draws(estimate: Estimate, n: int, seed: int) -> FloatArray:
         DriftbayesError: If n is not positive or no point has weight.
     """
     if n < 1 or not np.isfinite(estimate.log_weights).any():
-        msg = f"expected n of 1 or more and points of non-zero weight, got n = {n}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"expected n of 1 or more and points of non-zero weight, got n = {n}")
     n_kept = int(np.clip(0.25 / np.sum(estimate.weights**2), 1, n))
     return estimate.z[resample(estimate.log_weights, n_kept, np.random.default_rng(seed))]
 

@@ -224,8 +224,7 @@ def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
 def sampler_key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
     """A key that depends on the seed, the model and the method, and on nothing else."""
     if seed != int(seed) or seed < 0:
-        msg = f"seed must be a whole number, 0 or more, got {seed}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"seed must be a whole number, 0 or more, got {seed}")
     words = zlib.crc32(f"{method} {hypothesis.name}".encode())
     return jax.random.fold_in(jax.random.key(seed), words)
 

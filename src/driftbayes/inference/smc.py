@@ -50,11 +50,10 @@ class Size:
             msg = f"n_particles must be a multiple of n_moves, got {n_particles} and {n_moves}"
             raise DriftbayesError(msg)
         if self.n_islands < 4:
-            msg = (
+            raise DriftbayesError(
                 "n_islands must be 4 or more, to have an error from their scatter, got "
                 f"{self.n_islands}"
             )
-            raise DriftbayesError(msg)
 
     @property
     def numbers(self) -> tuple[int, int, int]:

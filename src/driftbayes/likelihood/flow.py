@@ -82,8 +82,7 @@ _KEPT_BYTES = 400 << 20
 def check_smoothness(smoothness: float) -> None:
     """Refuse a smoothness without a closed form."""
     if smoothness not in SMOOTHNESS:
-        msg = f"nu of a flow must be fixed at 0.5, 1.5 or 2.5, got {smoothness:g}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"nu of a flow must be fixed at 0.5, 1.5 or 2.5, got {smoothness:g}")
 
 
 def _nearest(apart: FloatArray, period: Sequence[float | None] | None) -> FloatArray:
@@ -469,17 +468,15 @@ class FlowEngine:
     def _check(self, numbers: tuple[FloatArray, ...], *, has_memory: bool) -> None:
         """Refuse what has no likelihood."""
         if self.n_dim != 2 and not np.isnan(numbers[2]).all():
-            msg = f"eddies need two dimensions, got {self.n_dim}; use +flow"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"eddies need two dimensions, got {self.n_dim}; use +flow")
         for smoothness in np.unique(numbers[3]):
             check_smoothness(float(smoothness))
         if has_memory and self.n_most > _MAX_PARTICLES:
-            msg = (
+            raise DriftbayesError(
                 f"a flow with memory or errors of positions takes up to {_MAX_PARTICLES:,} "
                 f"particles at a time, got {self.n_most:,}; take a part of the particles, or "
                 "brownian+flow of exact positions"
             )
-            raise DriftbayesError(msg)
 
     def _without_memory(self, variance: float, shape: _Shape) -> tuple[float, FloatArray]:
         """Steps that are independent of all before: one factorisation each."""
@@ -649,11 +646,10 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
     index = np.round(place).astype(np.int64)
     ok = np.all(np.abs(place - index) <= GRID_TOLERANCE)
     if not (ok and np.all(np.abs(data.interval - tau) <= GRID_TOLERANCE * tau)):
-        msg = (
+        raise DriftbayesError(
             f"{model} needs particles that are seen at common regular times; choose a tau that all "
             "share, or leave +flow out"
         )
-        raise DriftbayesError(msg)
     x, plane = _places(data)
     run = np.repeat(np.arange(len(sizes)), sizes)
     sd = data.position_sd
@@ -683,11 +679,10 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         msg = f"no two particles are seen at the same time; leave +flow out of {model}"
         raise DriftbayesError(msg)
     if _move_alike(steps):
-        msg = (
+        raise DriftbayesError(
             f"some particles are at the same place and move exactly alike, so {model} has nothing "
             "that is their own; keep one of them"
         )
-        raise DriftbayesError(msg)
     return FlowEngine(tuple(steps), tau, data.n_dim, len(data.dx), data.period)
 
 

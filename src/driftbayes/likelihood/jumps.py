@@ -83,21 +83,19 @@ def check_jumps(data: Displacements, model: str) -> None:
         model: Name of the model.
     """
     if data.position_sd is not None and np.any(data.position_sd > 0):
-        msg = (
+        raise DriftbayesError(
             f"{model} needs positions without errors, as the number of jumps in each step is "
             "summed out step by step; leave the errors out if they are small beside the jumps, or "
             "leave the model out"
         )
-        raise DriftbayesError(msg)
     n_zero = int(np.sum(~np.any(data.dx, axis=1)))
     if n_zero:
-        msg = (
+        raise DriftbayesError(
             f"{n_zero} of {len(data.dx)} steps are exactly zero, to which {model} gives a "
             "probability and other models a density: their evidences cannot be compared; use a "
             "longer tau, at which every particle moves, or leave the model out (without repeated "
             "positions its rate of jumps would be too high)"
         )
-        raise DriftbayesError(msg)
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,11 +69,10 @@ def check_bytes(name: str, needed: int) -> None:
     available = available_bytes()
     if available is None or needed <= available:
         return
-    msg = (
+    raise DriftbayesError(
         f"{name} needs about {_text(needed)} of memory for these data, and {_text(available)} are "
         "available; use shorter runs (--n-tau), a longer tau, or fewer trajectories"
     )
-    raise DriftbayesError(msg)
 
 
 def available_bytes() -> int | None:

@@ -94,11 +94,10 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
         memory: Longest window L; a longer run is predicted from its last L - 1 steps.
     """
     if not data.is_regular:
-        msg = (
+        raise DriftbayesError(
             "the statistics engine needs steps of equal duration and exact positions; "
             "use engine='auto' for gaps, irregular times or noise"
         )
-        raise DriftbayesError(msg)
     sums = WindowSums(memory, data.n_dim)
     sums.add(data.dx, np.cumsum(data.row_sizes) - data.row_sizes, data.row_sizes)
     return second_moments_of(sums, data.tau)

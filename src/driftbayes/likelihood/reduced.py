@@ -50,17 +50,15 @@ class ReducedDisplacements:
         moment = self.moment
         square = moment.ndim == 2 and moment.shape[0] == moment.shape[1] > 0
         if not square or not np.isfinite(moment).all() or not (np.diagonal(moment) > 0).all():
-            msg = (
+            raise DriftbayesError(
                 "moment must be a square matrix of finite numbers with a positive diagonal, got "
                 f"shape {moment.shape}; sum x xᵀ over runs and axes"
             )
-            raise DriftbayesError(msg)
         if not (np.isfinite(self.tau) and self.tau > 0 and self.n_runs > 0 and self.n_dim > 0):
-            msg = (
+            raise DriftbayesError(
                 f"tau, n_runs and n_dim must be positive, got {self.tau}, {self.n_runs} and "
                 f"{self.n_dim}"
             )
-            raise DriftbayesError(msg)
 
     @property
     def n_steps(self) -> int:
@@ -82,8 +80,7 @@ class ReducedDisplacements:
             factor: By how much, 1 or more.
         """
         if not (np.isfinite(factor) and factor >= 1):
-            msg = f"the factor to thin by must be 1 or more, got {factor}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"the factor to thin by must be 1 or more, got {factor}")
         return replace(
             self,
             moment=self.moment / factor,
@@ -155,8 +152,7 @@ class SummedDisplacements:
         for other in sorted(known):
             if other == memory or min(other, memory) >= self.n_steps:
                 return known[other]
-        msg = (
+        raise DriftbayesError(
             f"moments of the kind {kind!r} with windows of {memory} steps were not summed; sum "
             "them again for the models that are to be compared"
         )
-        raise DriftbayesError(msg)

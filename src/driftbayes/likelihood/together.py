@@ -239,20 +239,18 @@ def common_engine(
         moves_by_generator: Whether the model moves on over any interval, however short.
     """
     if data.start_time is None:
-        msg = (
+        raise DriftbayesError(
             f"{model} must know when steps begin, which these displacements do not tell; make them "
             "from trajectories"
         )
-        raise DriftbayesError(msg)
     means: dict[int, list[Displacements]] = {}
     contrasts, grids, unshared = [], [], []
     blocks = [_runs(data, runs) for runs in _blocks(data)]
     if all(len(block.row_sizes) == 1 for block in blocks):
-        msg = (
+        raise DriftbayesError(
             f"no two particles are seen at the same time, so {model} cannot tell what they share; "
             "leave +common out"
         )
-        raise DriftbayesError(msg)
     for block in blocks:
         if not _is_simultaneous(block):
             trouble = _why_not_on_grid(block)
@@ -261,21 +259,19 @@ def common_engine(
             elif moves_by_generator:
                 unshared.append(unshared_times(block))
             else:
-                msg = (
+                raise DriftbayesError(
                     f"{model} needs particles that are seen at common times, since it has no "
                     f"state-space form or is blurred, and {trouble}: choose a tau that all share, "
                     "a part of the data in which all are present, or leave +common out"
                 )
-                raise DriftbayesError(msg)
             continue
         mean, others = _helmert(block)
         means.setdefault(len(block.row_sizes), []).append(_first(block, mean))
         if len(others) and not np.any(others):
-            msg = (
+            raise DriftbayesError(
                 f"{len(block.row_sizes)} particles move exactly alike, so {model} has nothing that "
                 "is their own; keep one of them"
             )
-            raise DriftbayesError(msg)
         if len(others):
             contrasts.append(_first(block, others))
     return CommonEngine(

@@ -100,14 +100,13 @@ class UnsharedTimes:
         """Sums of all steps of each row."""
         n_rows, n_state = own.n_rows, own.n_state()
         if self.work(n_state) > _MAX_WORK:
-            msg = (
+            raise DriftbayesError(
                 f"common motion of particles that are seen at times of their own takes "
                 f"{self.work(n_state):.1g} multiplications for one likelihood of these "
                 f"{len(self.slot):,} fixes of up to {self.n_slots:,} particles at a time, and "
                 f"{_MAX_WORK:.0g} are the limit; choose a tau that all share, fewer particles or a "
                 "part of the time"
             )
-            raise DriftbayesError(msg)
         from driftbayes.kernels.filter import LANES
 
         # As many rows at a time as their matrices leave room for, in whole blocks.

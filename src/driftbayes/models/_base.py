@@ -257,8 +257,7 @@ class AbstractModel(eqx.Module):
             numbers: `trajectory_numbers` of each parameter value, along the first axis.
             forms: Gaussian terms of all axes together, (point, component, ...).
         """
-        msg = f"{self.name} does not judge every trajectory by itself"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{self.name} does not judge every trajectory by itself")
 
     def tail_weight(self) -> ScalarLike:
         r"""W of the sum of $\ln(1 + w |e|^2/v)$ over innovations e that heavy tails ask for."""
@@ -322,8 +321,7 @@ class AbstractModel(eqx.Module):
             return channel_moments_terms(self._autocovariance(data), data)
         if isinstance(data, ChannelSteps):
             return channel_steps_terms(*self.innovations(data.steps), data)
-        msg = f"{self.name} needs displacements by axis; prepare them for it"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{self.name} needs displacements by axis; prepare them for it")
 
     def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
         """Inverse of the tensor of unit determinant by which the axes' covariances differ."""
@@ -444,10 +442,9 @@ def as_template(model: type[AbstractModel] | AbstractModel) -> AbstractModel:
     if isinstance(model, AbstractModel):
         return model.template()
     if isinstance(model.parameters, property):
-        msg = (
+        raise DriftbayesError(
             f"{model.__name__} wraps a model; give for example {model.__name__}(Langevin(...), ...)"
         )
-        raise DriftbayesError(msg)
     return _template_of(model)
 
 

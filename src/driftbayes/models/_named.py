@@ -149,21 +149,18 @@ def model_named(
             msg = f"{base!r} is a law of pairs of particles; compare it with `driftbayes pairs`"
             raise DriftbayesError(msg)
         if base.partition(":")[0] == LEARNED and base not in models:
-            msg = (
+            raise DriftbayesError(
                 f"{base!r} is a density learned from the data, without a prior and so without an "
                 "evidence; score it beside models with `driftbayes score FILE --tau T --learned`"
             )
-            raise DriftbayesError(msg)
         if ".py:" in base:
-            msg = (
+            raise DriftbayesError(
                 f"{base!r} names a file, whose code is run only for --models of a command; in "
                 "Python, pass the SDE itself"
             )
-            raise DriftbayesError(msg)
         if base not in models and base not in SDES and base not in WALKS:
             near = did_you_mean(base, (*models, *SDES, *WALKS))
-            msg = f"unknown model {base!r}; known are {', '.join(models)}{near}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"unknown model {base!r}; known are {', '.join(models)}{near}")
     unknown = [option for option in options if option not in OPTIONS]
     if unknown:
         near = did_you_mean(unknown[0], OPTIONS)
@@ -183,11 +180,10 @@ def model_named(
     if not star:
         return _SEEN.setdefault(model, model)
     if not classes.isdigit() or model.kind != "summed":
-        msg = (
+        raise DriftbayesError(
             f"{text!r} must be a model, with noise or blur at most, and a whole number of classes "
             "after the star, for example brownian*2"
         )
-        raise DriftbayesError(msg)
     from driftbayes.models.options.populations import mixture_of
 
     mixture = mixture_of(model, int(classes))

@@ -147,17 +147,15 @@ def preparation(
     kind = needs.kind
     if isinstance(data, ReducedDisplacements):
         if engine not in ("auto", "moments"):
-            msg = (
+            raise DriftbayesError(
                 f"of reduced displacements only the second moments are left, not for {engine!r}; "
                 "use engine='auto'"
             )
-            raise DriftbayesError(msg)
         if kind != "summed":
-            msg = (
+            raise DriftbayesError(
                 f"{needs.model} needs displacements themselves, got their second moments summed "
                 "over particles and axes; give it displacements"
             )
-            raise DriftbayesError(msg)
         return Preparation(kind, "moments", data.n_steps)
     if isinstance(data, SummedDisplacements):
         return _of_summed(data, needs, engine)
@@ -165,20 +163,17 @@ def preparation(
         msg = f"engine must be 'auto', 'moments', 'kalman' or 'dense', got {engine!r}"
         raise DriftbayesError(msg)
     if engine == "dense" and kind != "summed":
-        msg = f"the dense engine does not know {needs.model}; use engine='auto'"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the dense engine does not know {needs.model}; use engine='auto'")
     if needs.exact_positions and data.position_sd is not None and np.any(data.position_sd > 0):
-        msg = (
+        raise DriftbayesError(
             f"{needs.model} scales all of the covariance, and cannot take errors of positions that "
             "it must not scale; leave the errors out, or choose another option"
         )
-        raise DriftbayesError(msg)
     if needs.positions and data.start is None:
-        msg = (
+        raise DriftbayesError(
             f"{needs.model} must know where steps begin, which these displacements do not tell; "
             "make them from trajectories, or pass start= to Displacements.from_array"
         )
-        raise DriftbayesError(msg)
     if data.ground is not None:
         _check_ground(data, data.ground, needs)
     longest = int(data.row_sizes.max())
@@ -191,11 +186,10 @@ def preparation(
     elif engine in ("auto", "moments"):
         too_long = longest > memory > MEMORY and needs.has_state_space
         if too_long and engine == "moments":
-            msg = (
+            raise DriftbayesError(
                 f"the statistics engine keeps {memory} steps, and {needs.model} needs all of the "
                 f"{longest} of a run; use engine='auto', or cut runs with n_tau"
             )
-            raise DriftbayesError(msg)
         engine = "kalman" if too_long else "moments"
     return Preparation(kind, engine, min(longest, memory), needs.positions)
 
@@ -212,21 +206,19 @@ def _check_ground(data: Displacements, ground: "Ground", needs: Needs) -> None:
     )
     turns = turn > turn_limit and (ground.frame == "local" or is_eddy)
     if needs.plane and (extent > reach_limit or turns):
-        msg = (
+        raise DriftbayesError(
             f"{needs.model} needs a region that is nearly plane, and these data reach {far} from "
             f"their centre, with axes up to {apart} apart; use a smaller region, or "
             f"{'+flow' if is_eddy else 'map cell by cell'}"
         )
-        raise DriftbayesError(msg)
     # Axes come from where the tangent plane is, which may be far from some part of the data.
     reach = float(np.hypot(*data.origin.T).max()) / ground.earth_radius
     if ground.frame == "transported" and (reach > _MAX_COMMON or turn > _MAX_MISALIGNED):
-        msg = (
+        raise DriftbayesError(
             f"{needs.model} needs axes that all trajectories share, and axes carried along these "
             f"paths, which reach {reach:.2g} earth radii from their centre, are up to {apart} "
             "apart; use east and north (--frame local), or a smaller region"
         )
-        raise DriftbayesError(msg)
 
 
 def check_summable(needs: Needs) -> int:
@@ -242,47 +234,42 @@ def check_summable(needs: Needs) -> int:
             "jumps": "each step by itself",
             "sde": "each trajectory by itself",
         }
-        msg = (
+        raise DriftbayesError(
             f"{needs.model} judges {judged.get(needs.kind, 'all particles together')}, and cannot "
             "take data of which only sums are kept; give it a part of the data that fits in "
             "memory, or choose another option"
         )
-        raise DriftbayesError(msg)
     if needs.positions:
-        msg = (
+        raise DriftbayesError(
             f"{needs.model} must know where steps begin, and cannot take data of which only sums "
             "are kept; give it a part of the data that fits in memory, or choose another option"
         )
-        raise DriftbayesError(msg)
     return LONG_MEMORY if needs.memory is None else needs.memory
 
 
 def _of_summed(data: SummedDisplacements, needs: Needs, engine: EngineName) -> Preparation:
     if engine not in ("auto", "moments"):
-        msg = (
+        raise DriftbayesError(
             f"of summed displacements only the second moments are left, not for {engine!r}; "
             "use engine='auto'"
         )
-        raise DriftbayesError(msg)
     memory = check_summable(needs)
     if engine == "auto" and data.n_steps > memory > MEMORY and needs.has_state_space:
-        msg = (
+        raise DriftbayesError(
             f"{needs.model} needs the steps themselves in runs of more than {memory}, and these "
             f"have up to {data.n_steps}; pass --n-tau {memory} or less (in Python: n_tau), or give "
             "it a part of the data that fits in memory"
         )
-        raise DriftbayesError(msg)
     return Preparation(needs.kind, "moments", memory)
 
 
 def check_double(leaves: Iterable[Any]) -> None:
     """Refuse parameters in single precision: evidence needs double."""
     if any(getattr(leaf, "dtype", None) == jnp.float32 for leaf in leaves):
-        msg = (
+        raise DriftbayesError(
             "evidence needs double precision, and these parameters are in single: give numbers of "
             "Python or NumPy, or first call jax.config.update('jax_enable_x64', True)"
         )
-        raise DriftbayesError(msg)
 
 
 def only_estimated(model: str) -> str:

@@ -40,8 +40,7 @@ def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> Non
     """
     repeated = [option for option in options if options.count(option) > 1]
     if repeated:
-        msg = f"option {repeated[0]!r} stands twice in {text!r}; write it once"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"option {repeated[0]!r} stands twice in {text!r}; write it once")
     if base.kind == "sde" and set(options) - {"noise"}:
         wrong = next(option for option in options if option != "noise")
         msg = f"{base.name!r} is an SDE, which takes the option 'noise' only, not {wrong!r}"
@@ -54,42 +53,36 @@ def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> Non
         msg = f"{chosen[0]!r} and {chosen[1]!r} cannot be combined in {text!r}; choose one"
         raise DriftbayesError(msg)
     if "anisotropic" in options and "noise" in options:
-        msg = (
+        raise DriftbayesError(
             f"noise that is alike on all axes cannot be combined with a tensor in {text!r}; "
             "leave one out"
         )
-        raise DriftbayesError(msg)
     if "student" in options and ("blur" in options or not base.has_state_space):
-        msg = (
+        raise DriftbayesError(
             f"'student' needs a model with a state-space form, which {text!r} has not; leave it out"
         )
-        raise DriftbayesError(msg)
     if "outliers" in options and not base.has_state_space:
-        msg = (
+        raise DriftbayesError(
             f"'outliers' needs a model with a state-space form, which {text!r} has not; leave it "
             "out"
         )
-        raise DriftbayesError(msg)
     if "outliers" in options and "noise" not in options:
-        msg = (
+        raise DriftbayesError(
             f"'outliers' are errors beside those of the other fixes, and {text!r} has none; add "
             "'+noise'"
         )
-        raise DriftbayesError(msg)
     turns = "oscillating" in base.name.split("&") and base.has_state_space
     if "rotating" in options and ("blur" in options or not turns):
-        msg = (
+        raise DriftbayesError(
             "'rotating' is for the model 'oscillating' and its sums with models that have a "
             f"state-space form, with noise and a mean flow at most, not for {text!r}; leave it out"
         )
-        raise DriftbayesError(msg)
     shared = [option for option in ("flow", "eddies") if option in options]
     if shared and (base.name not in ("brownian", "langevin") or set(options) - {*shared, "noise"}):
-        msg = (
+        raise DriftbayesError(
             f"{shared[0]!r} is for the models 'brownian' and 'langevin', with noise at most, not "
             f"for {text!r}; leave it out"
         )
-        raise DriftbayesError(msg)
     if "common" in options and "&" in base.name:
         msg = f"'common' is for single models, not for the sum {text!r}; leave it out"
         raise DriftbayesError(msg)

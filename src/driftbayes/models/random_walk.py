@@ -55,8 +55,7 @@ class RandomWalk(AbstractIndependent):
 
     def log_density(self, data: Data) -> Scalar:
         if not isinstance(data, PaddedSteps):
-            msg = f"{self.name} needs single steps; prepare the data for it"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{self.name} needs single steps; prepare the data for it")
         n_dim = data.dx.shape[-1]
         is_step = data.valid > 0
         variance = 2 * jnp.asarray(self.kappa) / self.rate

@@ -136,11 +136,10 @@ def sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:
     names = [model.name for model in models]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        msg = (
+        raise DriftbayesError(
             f"{twice!r} stands twice in {'&'.join(names)!r}, and the two could not be told apart; "
             "write it once (two Langevin velocities are the model 'two_scale')"
         )
-        raise DriftbayesError(msg)
     return Sum(models, tuple(_parameters(models)))
 
 

@@ -128,11 +128,10 @@ def _displacements(batch: Batch) -> Displacements:
 
 def _compute(hypothesis: Hypothesis, data: Displacements, method: Method, seed: int) -> _Run:
     if not isinstance(method, Auto | Importance | SMC):
-        msg = (
+        raise DriftbayesError(
             f"method {method.name!r} needs an exact likelihood, and that of {hypothesis.name} is "
             "estimated by a particle filter; use 'auto', 'laplace_is' or 'smc'"
         )
-        raise DriftbayesError(msg)
     key = sampler_key(hypothesis, seed, method.name)
     filter_seed = int(np.asarray(jax.random.key_data(key)).reshape(-1)[-1])
     check_functions(hypothesis, data)

@@ -38,8 +38,7 @@ def load_model(text: str) -> SDE:
     if not isinstance(model, SDE):
         got = f"is no SDE but {type(model).__name__}" if hasattr(module, name) else "is not there"
         has = f"it has {', '.join(known)}" if known else "it has none: make one with driftbayes.SDE"
-        msg = f"{name!r} {got} in {file}; {has}{did_you_mean(name, known)}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{name!r} {got} in {file}; {has}{did_you_mean(name, known)}")
     law = model.law if model.name != "sde" else replace(model.law, name=name)
     return with_values(law, model.values)
 

@@ -181,18 +181,16 @@ def _parameter_and_prior(name: str, specification: Any) -> tuple[Parameter, Abst
     descriptions = [part for part in parts if isinstance(part, Parameter)]
     priors = [part for part in parts if isinstance(part, AbstractPrior)]
     if not name.isidentifier() or name.startswith("_"):
-        msg = f"a parameter's name must be a plain word, got {name!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"a parameter's name must be a plain word, got {name!r}")
     if (
         not parts
         or len(descriptions) + len(priors) != len(parts)
         or len(descriptions) > 1
         or len(priors) > 1
     ):
-        msg = (
+        raise DriftbayesError(
             f"parameter {name!r} must be a prior, for example Exponential(1.0), a Parameter, or a "
             f"pair of both, got {specification!r}"
         )
-        raise DriftbayesError(msg)
     bare = BareParameter(name, "parameter of the equation", 0, 0)
     return (descriptions[0] if descriptions else bare), (priors[0] if priors else None)

@@ -72,19 +72,17 @@ def resolved_substeps(law: Law, theta: Any, key: Key, n_dim: int, tau: ScalarLik
     x, u = simulate_paths(law, theta, key, jnp.zeros((_N_PILOT, n_dim)), n_steps=2, tau=tau)
     rates = np.asarray(_rates(law, theta, key, x.reshape(-1, n_dim), u.reshape(-1, n_dim)))
     if not np.isfinite(rates).all():
-        msg = (
+        raise DriftbayesError(
             f"simulated paths of {law.name!r} are not finite within two steps of {float(tau):.4g}; "
             "use a smaller sampling time, or check the parameters"
         )
-        raise DriftbayesError(msg)
     n_substeps = int(np.ceil(_PER_TIME_SCALE * float(tau) * np.quantile(rates, 0.9)))
     if n_substeps > _MAX_SUBSTEPS:
         ratio, limit = n_substeps / _PER_TIME_SCALE, _MAX_SUBSTEPS // _PER_TIME_SCALE
-        msg = (
+        raise DriftbayesError(
             f"a step of {float(tau):.4g} is {ratio:.0f} times the time scale of the drift of "
             f"{law.name!r}, at most {limit} can be simulated; use a smaller sampling time"
         )
-        raise DriftbayesError(msg)
     return max(n_substeps, _SUBSTEPS)
 
 

@@ -45,11 +45,10 @@ def make_tracks(data: Displacements) -> tuple[Tracks, ...]:
         DriftbayesError: Start positions or start times are missing.
     """
     if data.start is None or data.start_time is None:
-        msg = (
+        raise DriftbayesError(
             "an SDE needs start positions and times, which these displacements lack; "
             "make them from trajectories, or pass start= to Displacements.from_array"
         )
-        raise DriftbayesError(msg)
     n_runs, offsets = len(data.row_sizes), np.cumsum(data.row_sizes) - data.row_sizes
     # Runs of similar length go together: a block is as long as its longest run.
     order = np.argsort(-data.row_sizes, kind="stable")

@@ -86,15 +86,13 @@ def check_law(law: Law) -> None:
         DriftbayesError: The message names the function, what it returned, and the line.
     """
     if not law.parameters:
-        msg = f"{law.name} has no parameter; give at least one with its prior"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"{law.name} has no parameter; give at least one with its prior")
     if not law.hidden_velocity and law.initial_velocity is not None:
         msg = f"initial_velocity of {law.name} needs hidden_velocity=True; leave it out"
         raise DriftbayesError(msg)
     for name, function, _ in _functions(law):
         if not callable(function):
-            msg = f"{name} of {law.name} must be a function, got {function!r}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{name} of {law.name} must be a function, got {function!r}")
     problems = [_problem(law, n_dim) for n_dim in _DIMENSIONS]
     if all(problems):
         raise DriftbayesError(problems[0])
@@ -173,11 +171,10 @@ def check_at(law: Law, theta: Any, points: tuple[Array, Array, Array]) -> None:
                 where = f"x = {np.asarray(x[at]).round(6).tolist()}"
                 if law.hidden_velocity:
                     where += f", u = {np.asarray(u[at]).round(6).tolist()}"
-                msg = (
+                raise DriftbayesError(
                     f"{name} of {law.name} gives {problem_text} at {where}, t = {float(t[at]):.6g} "
                     f"with {parameters}{location_of(function)}; change the function, or the prior"
                 )
-                raise DriftbayesError(msg)
     if law.hidden_velocity and law.initial_velocity is None:
         rest = jnp.zeros_like(x[0])
         at_rest = jax.vmap(
@@ -185,8 +182,7 @@ def check_at(law: Law, theta: Any, points: tuple[Array, Array, Array]) -> None:
         )
         rates = jax.jit(at_rest)(x, t, hidden)
         if not bool(jnp.all(rates > 0)):
-            msg = (
+            raise DriftbayesError(
                 f"{law.name} has no stationary velocity: its drift at rest does not decrease with "
                 f"the velocity ({parameters}){location_of(law.drift)}; pass initial_velocity"
             )
-            raise DriftbayesError(msg)

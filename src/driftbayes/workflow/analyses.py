@@ -101,11 +101,10 @@ def compare(
     data: Displacements | SummedDisplacements
     if isinstance(tracks, FileInBlocks):
         if tau == "all":
-            msg = (
+            raise DriftbayesError(
                 "--tau all needs every displacement, but a large file is reduced to sums; give a "
                 "sampling time, or a file that fits in memory"
             )
-            raise DriftbayesError(msg)
         tally = tracks.tally(partial(named_models, models), [tau], cut, snap=False)
         found, skipped = tally.displacements()
         if not found:
@@ -221,11 +220,10 @@ def as_tau(tau: Any, tracks: Trajectories) -> float | None:
     if isinstance(tau, str) and tau == "all":
         return None
     if isinstance(tau, list | tuple | np.ndarray) and np.size(tau) != 1:
-        msg = (
+        raise DriftbayesError(
             f"tau must be one sampling time, for example 0.5 or '6h', or 'all', got {len(tau)}; "
             "use scan to compare models at several"
         )
-        raise DriftbayesError(msg)
     return in_units(tau, TIME, tracks.units, "tau")
 
 
@@ -334,13 +332,12 @@ def check_regular(tracks: Trajectories) -> None:
     check_tracks(tracks)
     intervals = tracks.intervals
     if tracks.recording_interval is None and len(intervals):
-        msg = (
+        raise DriftbayesError(
             "a scan over tau needs regular times, these have intervals from "
             f"{readable(intervals.min(), tracks.time_unit)} to "
             f"{readable(intervals.max(), tracks.time_unit)}; compare with tau='all' (--tau all) to "
             "use every position at its own interval"
         )
-        raise DriftbayesError(msg)
 
 
 def hypotheses_for(
@@ -372,8 +369,7 @@ def hypotheses_for(
     ready = [one for one in wanted if isinstance(one, Hypothesis)]
     names = [one for one in wanted if not isinstance(one, Hypothesis)]
     if ready and (priors or scales) and not names:
-        msg = "hypotheses have their priors already; leave out priors and scales"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("hypotheses have their priors already; leave out priors and scales")
     if not names and ready:
         return HypothesisSet(tuple(ready), from_data=False, note="priors as given")
     given = _given_priors(priors or {}, names, tracks)

@@ -134,11 +134,10 @@ def _origins(tracks: Trajectories, longest: float, n: int) -> FloatArray:
     if end <= begin:
         span = readable(last - first, tracks.time_unit)
         ahead = readable(longest, tracks.time_unit)
-        msg = (
+        raise DriftbayesError(
             f"the data span {span}: a horizon of {ahead} leaves no origin after the first third; "
             "give shorter horizons"
         )
-        raise DriftbayesError(msg)
     return np.linspace(begin, end, n)
 
 

@@ -81,8 +81,7 @@ def write_example(name: str, path: PathLike | None = None) -> Path:
     target = Path(chosen.file if path is None else path)
     suffix = Path(chosen.file).suffix
     if target.suffix.lower() != suffix:
-        msg = f"the example {name!r} is a {suffix} file, got {target.name!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the example {name!r} is a {suffix} file, got {target.name!r}")
     with atomic_path(target) as temporary:
         chosen.write(temporary, chosen.seed)
     return target

@@ -79,5 +79,4 @@ def _scale(known: dict[str, AbstractPrior], name: str, kind: type) -> float:
     if kind is Fixed and isinstance(prior, Fixed):
         return float(prior.value)
     word = "an exponential" if kind is Exponential else "a fixed"
-    msg = f"a field needs {word} prior of {name}, got {name} ~ {prior.describe()}"
-    raise DriftbayesError(msg)
+    raise DriftbayesError(f"a field needs {word} prior of {name}, got {name} ~ {prior.describe()}")

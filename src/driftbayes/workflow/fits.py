@@ -175,8 +175,7 @@ def predict(
     check_tracks(tracks)
     horizons = sorted(set(times_in(horizons, tracks.units, "horizons")))
     if given not in (None, "others"):
-        msg = f"given must be 'others' or None, got {shown(given)}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"given must be 'others' or None, got {shown(given)}")
     if models is None:
         models = "brownian, langevin" if given is None else "brownian+flow, langevin+flow"
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
@@ -249,19 +248,17 @@ def map(
     check_tracks(tracks)
     is_all = isinstance(tau, str) and tau == "all"
     if is_all and cell is not None:
-        msg = (
+        raise DriftbayesError(
             "a fixed grid takes regular times, not tau = 'all'; give a sampling time, or leave the "
             "side of a cell (--cell) for a map by evidence"
         )
-        raise DriftbayesError(msg)
     wanted = [tau] if isinstance(tau, float | int) else [] if is_all else tau
     taus = times_in(wanted, tracks.units, "tau")
     if cell is None and not is_all and len(taus) != 1:
-        msg = (
+        raise DriftbayesError(
             f"a map by evidence is made at one sampling time, got {len(taus)}; give one, or the "
             "side of a cell for a fixed grid (--cell)"
         )
-        raise DriftbayesError(msg)
     side = None if cell is None else _side(cell, tracks)
     shortest = None if is_all else float(snap_taus(tracks, taus)[0])
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
@@ -363,8 +360,7 @@ def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
         if not (is_number and low < value < known[name].upper and isfinite(value)):
             bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
             kind = "a finite" if low < 0 else "a positive, finite"
-            msg = f"{name} must be {kind} number{bound}, got {shown(value)}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{name} must be {kind} number{bound}, got {shown(value)}")
 
 
 def _prepared(

@@ -55,22 +55,19 @@ def presence(
 
     check_tracks(tracks)
     if tracks.n_dim != 2:
-        msg = f"a map of presence needs two dimensions, got {tracks.n_dim}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"a map of presence needs two dimensions, got {tracks.n_dim}")
     times = np.array(sorted(set(times_in(horizons, tracks.units, "horizons"))))
     if not (np.isfinite(times) & (times > 0)).all():
-        msg = f"horizons must be positive, got {times[0]:g}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"horizons must be positive, got {times[0]:g}")
     dataset = read_dataset(space, kind=("map", "field"))
     units = tracks.length_unit, tracks.time_unit
     for what, unit in zip(("length", "time"), units, strict=True):
         stored = str(dataset.attrs.get(f"{what}_unit", ""))
         if stored and not unit:
-            msg = (
+            raise DriftbayesError(
                 f"the trajectories have no unit of {what}, and the file of the map has {stored}; "
                 f"pass --{what}-unit"
             )
-            raise DriftbayesError(msg)
     found, *draws = (
         made.on_lonlat() if made.ground is not None and made.ground.frame == "local" else made
         for made in (
@@ -84,11 +81,10 @@ def presence(
     on_earth = found.is_lonlat or found.ground is not None
     if on_earth != (fixes is not None):
         where = ("on a plane", "on the earth")
-        msg = (
+        raise DriftbayesError(
             f"{found.title} is {where[on_earth]} and the trajectories are {where[not on_earth]}; "
             "make the map from the same data"
         )
-        raise DriftbayesError(msg)
     if fixes is None:
         rows = np.flatnonzero(tracks.observed)
         index = tracks.trajectory_index[rows]

@@ -167,8 +167,7 @@ def _from_source(source: Any, options: Mapping[str, Any]) -> Trajectories:
         return read_trajectories(source, **_for_files(options))
     if isinstance(source, Trajectories):
         if options:
-            msg = f"trajectories are read already; leave out {', '.join(options)}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"trajectories are read already; leave out {', '.join(options)}")
         return source
     kind = type(source)
     # By name: neither package is imported for data of another kind.
@@ -203,8 +202,7 @@ def _for_files(options: Mapping[str, Any]) -> dict[str, Any]:
         pairs = [item.partition("=") for item in found["columns"].split(",") if item.strip()]
         if not all(equals for _, equals, _ in pairs):
             text = f"got {found['columns']!r}; for example x=lon,y=lat"
-            msg = f"columns (--columns) must be NAME=COLUMN,..., {text}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"columns (--columns) must be NAME=COLUMN,..., {text}")
         found["columns"] = {role.strip(): name.strip() or None for role, _, name in pairs}
     for name in ("pixel_size", "frame_interval"):
         if isinstance(found.get(name), str):
@@ -284,11 +282,10 @@ def _converted(tracks: Trajectories, units: str) -> Trajectories:
         # The wanted one first: a slip in it is the nearer one.
         finders[what](new)
         if unit in _ADVICE:
-            msg = (
+            raise DriftbayesError(
                 f"units: cannot convert {what} to {new}, since its unit is {unit!r}; "
                 f"pass {_ADVICE[unit]}"
             )
-            raise DriftbayesError(msg)
         if not unit:
             msg = f"the data name no unit of {what}: they are taken to be in {new}, as given"
             warnings.warn(msg, DataWarning, stacklevel=2)

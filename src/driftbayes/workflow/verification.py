@@ -40,11 +40,10 @@ def read_ensemble(source: Any, **options: Any) -> Trajectories:
     columns = dict(options.pop("columns", None) or {})
     known = columns.get("id") or names.get("id")
     if known is None:
-        msg = (
+        raise DriftbayesError(
             "an ensemble with a column 'member' also needs a column 'id' with the names of its "
             f"drifters; it has {', '.join(map(str, table.columns))}"
         )
-        raise DriftbayesError(msg)
     made = table.copy()
     ids = made[known].astype(str)
     if _START in names:
@@ -101,17 +100,15 @@ def score_ensembles(
     """
     check_tracks(observed)
     if observed.period is not None:
-        msg = (
+        raise DriftbayesError(
             "ensembles cannot be scored in a periodic domain: members and observations may be on "
             "different images; unwrap both and leave out the period"
         )
-        raise DriftbayesError(msg)
     if observed.position_sd is not None:
-        msg = (
+        raise DriftbayesError(
             "members have no measurement errors, and observations have: their scores cannot be "
             "compared; leave out the errors of the observations, or add them to the members"
         )
-        raise DriftbayesError(msg)
     with warnings.catch_warnings():
         # What holds for both was said of the observations.
         warnings.simplefilter("ignore", DataWarning)

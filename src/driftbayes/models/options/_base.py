@@ -56,10 +56,9 @@ class AbstractOption(AbstractModel):
         """Refuse to wrap what the option cannot: the rules of names hold for compositions too."""
         base, kind = self.base, type(self).__name__
         if not isinstance(base, AbstractModel):
-            msg = (
+            raise DriftbayesError(
                 f"{kind} wraps a model, got {base!r}; write for example {kind}(Langevin(...), ...)"
             )
-            raise DriftbayesError(msg)
         core, inner = base, []
         while isinstance(core, AbstractOption):
             inner.append(core.option)
@@ -69,10 +68,9 @@ class AbstractOption(AbstractModel):
             raise DriftbayesError(msg)
         twice = [own for own in self.own if own in base.parameters]
         if twice:
-            msg = (
+            raise DriftbayesError(
                 f"{base.name} already has a parameter {twice[0]!r}; {kind} needs a model without it"
             )
-            raise DriftbayesError(msg)
         if self.option == "*N":
             if base.kind != "summed":
                 msg = f"a mixture is of a model with noise or blur at most, not of {base.name}"

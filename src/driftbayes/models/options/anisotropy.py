@@ -104,11 +104,10 @@ class Anisotropic(AbstractOption):
 
     def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
         if n_dim != self._basis.shape[-1]:
-            msg = (
+            raise DriftbayesError(
                 f"{self.name} is for {self._basis.shape[-1]} dimensions, the data have {n_dim}; "
                 "name the model anew for them"
             )
-            raise DriftbayesError(msg)
         return self._power(-1.0)
 
     def derived(self, data: Data) -> dict[str, Scalar]:

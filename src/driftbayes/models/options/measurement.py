@@ -133,12 +133,11 @@ class Blur(AbstractOption):
         exposure = self.exposure
         if isinstance(exposure, jax.core.Tracer) or self._fits(float(exposure), shortest):
             return
-        msg = (
+        raise DriftbayesError(
             f"the exposure, {float(exposure):g}, is longer than the shortest step, "
             f"{shortest:g}; exposures must not overlap: give an exposure of at most one step, "
             "or choose a longer tau"
         )
-        raise DriftbayesError(msg)
 
     def _fits(self, exposure: Any, step: Any) -> Any:
         return exposure <= step * (1 + _SLACK)

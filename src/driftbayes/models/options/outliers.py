@@ -62,8 +62,7 @@ class Outliers(AbstractOption):
             value = data.excess - 0.5 * terms.n * terms.n_dim * LOG_2PI
             return jnp.where(jnp.isnan(value), -jnp.inf, value)
         if not isinstance(data, PaddedSteps):
-            msg = f"{self.name} needs single steps; prepare the data for it"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{self.name} needs single steps; prepare the data for it")
         errors = data.noise_variance + self.fix_variance()
         total = jnp.sum(jax.vmap(self._of_run)(data.dx, data.interval, data.valid, errors))
         return jnp.where(jnp.isnan(total), -jnp.inf, total)

@@ -88,14 +88,12 @@ class Rotating(AbstractOption):
         if isinstance(data, Collected):
             return hermitian_column_terms(data.parts[0])
         if not isinstance(data, ChannelMoments | ChannelSteps):
-            msg = f"{self.name} needs displacements by axis; prepare them for it"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{self.name} needs displacements by axis; prepare them for it")
         if data.centre.shape[-1] != 2:
-            msg = (
+            raise DriftbayesError(
                 f"{self.name} needs two dimensions, the data have {data.centre.shape[-1]}; "
                 "leave out +rotating"
             )
-            raise DriftbayesError(msg)
         if isinstance(data, ChannelMoments):
             n_lags, tau = data.forms.shape[-1], jnp.asarray(data.tau)
             return hermitian_moments_terms(self.complex_autocovariances(n_lags, tau), data)

@@ -74,8 +74,7 @@ class Student(AbstractOption):
             )
             return jnp.where(jnp.isnan(value), -jnp.inf, value)
         if not isinstance(data, PaddedSteps):
-            msg = f"{self.name} needs single steps; prepare the data for it"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{self.name} needs single steps; prepare the data for it")
         innovation, variance = self.innovations(data)
         n_dim = data.dx.shape[-1]
         square = jnp.sum(innovation**2, axis=-1) / variance

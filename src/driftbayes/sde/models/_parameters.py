@@ -28,9 +28,8 @@ def merged(own: Mapping[str, Any], further: Mapping[str, Any] | None) -> dict[st
     expect(further, Mapping, "parameters", "priors by name, for example Exponential(1.0)")
     duplicates = [name for name in further if name in own]
     if duplicates:
-        msg = (
+        raise DriftbayesError(
             f"parameter {duplicates[0]!r} is one of the equation itself ({', '.join(own)}); give "
             "yours another name"
         )
-        raise DriftbayesError(msg)
     return {**own, **further}

@@ -80,8 +80,7 @@ def random_flight(
         ['gamma', 'k', 'height']
     """
     if (log_sigma is None) != (not parameters):
-        msg = "log_sigma and its parameters go together; give both, or neither"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("log_sigma and its parameters go together; give both, or neither")
     profile = _ramp if log_sigma is None else log_sigma
 
     def gradient(x: Array, theta: Any) -> Array:
