@@ -10,9 +10,6 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-# What is imported and collected stays: looking for garbage in it takes a tenth of the time.
-gc.disable()
-
 # One thread of linear algebra for each worker: with more, those of one spin while they wait for a
 # core that another has. It is read when NumPy is first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -23,6 +20,9 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
+
+# What is imported and collected stays: looking for garbage in it takes a tenth of the time.
+gc.disable()
 
 # Tables are as wide as without a terminal, whatever runs the tests.
 os.environ.pop("COLUMNS", None)
