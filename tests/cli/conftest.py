@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from desk import langevin_tracks
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from driftbayes.cli.main import main
 from driftbayes.io import write_trajectories
@@ -48,6 +49,14 @@ def _own_process(monkeypatch):
     """What a command changes in its process is changed back, and nothing is cached."""
     monkeypatch.setenv("DRIFTBAYES_CACHE", "off")
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _plain_layout():
+    """Figures are written as they come; to make room for labels takes longer than to draw."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ConstrainedLayoutEngine, "execute", lambda *_: None)
+        yield
 
 
 @pytest.fixture
