@@ -117,5 +117,9 @@ def langevin_fit(dx, tau, gamma):
     return lambda v: one - 0.5 * dx.size * v + 0.5 * quadratic * (1 - np.exp(-v))
 
 
+# Compiled as one program each: call by call, JAX would compile every operation.
+_density_of = jax.jit(lambda prior, theta: prior.log_density(theta))
+
+
 def log_density(prior, theta):
-    return np.asarray(prior.log_density(jnp.asarray(theta)))
+    return np.asarray(_density_of(prior, np.asarray(theta)))
