@@ -68,6 +68,7 @@ def test_golden_evidence_and_moments(model, golden):
             assert_allclose(found.posterior_cov, found.posterior_cov.T, rtol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("tau", [0.1, 10.0])
 def test_slow_quadrature_gives_the_same_evidence(tau):
     means = {"gamma": 2.0, "k": 0.5}

@@ -463,6 +463,21 @@ def test_sizes_that_do_not_fit_are_refused():
 # --- Parts ------------------------------------------------------------------------------------
 
 
+# One program for both kinds of move.
+@jax.jit
+def moved_chains(target, cloud, beta, z, fit):
+    def step(chains, lots):
+        moved, accepted = move(target, chains, cloud, beta, lots)
+        # The same kinds of move all along.
+        return Chains(moved.z, moved.log_l, moved.log_prior, jnp.zeros(()), chains.fit), accepted
+
+    lots = jax.random.uniform(jax.random.key(1), (8, n_lots(4), len(z)))
+    priors = jax.vmap(target.log_prior)(z)
+    chains = Chains(z, log_likelihoods(target, z), priors, jnp.zeros(()), fit)
+    end, accepted = jax.lax.scan(step, chains, lots)
+    return end, accepted, log_likelihoods(target, end.z)
+
+
 @pytest.mark.parametrize("fit", [0.0, 1.0], ids=["mostly-near", "mostly-far"])
 def test_moves_leave_the_tempered_posterior_as_it_is(fit):
     target, beta, n = TARGETS["gaussian-4"], 0.3, 20_000
@@ -473,28 +488,14 @@ def test_moves_leave_the_tempered_posterior_as_it_is(fit):
     # Beside the posterior, too wide and turned: what is wrong in a ratio shows.
     below = 0.1 * np.tri(4, k=-1)
     cloud = Cloud(jnp.asarray(mean + 0.5 * sd), jnp.asarray(np.diag(1.5 * sd) + below))
-    fits = jax.jit(lambda z: log_likelihoods(target, z))
-
-    def step(chains, lots):
-        moved, accepted = move(target, chains, cloud, jnp.asarray(beta), lots)
-        # The same kinds of move all along.
-        return Chains(moved.z, moved.log_l, moved.log_prior, jnp.zeros(()), chains.fit), accepted
-
-    @jax.jit
-    def moved(z, fit):
-        lots = jax.random.uniform(jax.random.key(1), (8, n_lots(4), n))
-        priors = jax.vmap(target.log_prior)(z)
-        chains = Chains(z, log_likelihoods(target, z), priors, jnp.zeros(()), fit)
-        return jax.lax.scan(step, chains, lots)
-
-    end, accepted = moved(jnp.asarray(z), jnp.asarray(fit))
+    end, accepted, fits = moved_chains(target, cloud, np.asarray(beta), z, np.asarray(fit))
     assert (np.asarray(accepted) > 0.1).all()
     assert np.mean(np.asarray(end.z) != z) > 0.5
     standard = (np.asarray(end.z) - mean) / sd
     assert_allclose(np.mean(standard, axis=0), 0.0, atol=SIGMA / np.sqrt(n))
     cov = standard.T @ standard / n
     assert_allclose(cov, np.eye(4), atol=SIGMA * np.sqrt(2 / n))
-    assert_allclose(end.log_l, fits(end.z), rtol=1e-10)
+    assert_allclose(end.log_l, fits, rtol=1e-10)
 
 
 NEXT_STEP = jax.jit(tempering._next_step)
