@@ -1,6 +1,7 @@
 """Replicas and innovations: each undoes the other, and second moments are the model's."""
 
 from dataclasses import replace
+from functools import cache
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -38,11 +39,20 @@ def noisy(data, sd):
     return replace(data, position_sd=np.full(n_positions, sd))
 
 
+# Compiled as one program each: call by call, JAX would compile every operation.
+spread_of = eqx.filter_jit(lambda model, lags: model.mean_square_displacement(lags))
+quadratic_of = eqx.filter_jit(lambda model, ready: model.terms(ready).quadratic)
+
+
+@cache
+def some_record():
+    return evidence(LANGEVIN, langevin_data(), method="laplace")
+
+
 def made_draws(hypothesis, values, n):
     """Draws that are all alike, with no inference behind them."""
     theta = np.tile(np.asarray(values, dtype=float), (n, 1))
-    record = evidence(LANGEVIN, langevin_data(), method="laplace")
-    return PosteriorDraws(hypothesis, theta, np.zeros(n), record, 0)
+    return PosteriorDraws(hypothesis, theta, np.zeros(n), some_record(), 0)
 
 
 CASES = {
@@ -76,8 +86,8 @@ def test_the_innovations_square_to_the_likelihood(case):
     layout = Layout(data)
     white = Whitener(LANGEVIN, THETA, layout)(layout.pad(data.dx)[None])
     model = Langevin(gamma=0.7, k=1.3)
-    terms = model.terms(PaddedSteps.from_displacements(data))
-    assert_allclose(np.sum(white**2), terms.quadratic, rtol=1e-9)
+    expected = quadratic_of(model, PaddedSteps.from_displacements(data))
+    assert_allclose(np.sum(white**2), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("error", [0.0, 0.09])
@@ -107,7 +117,7 @@ def test_colouring_is_by_the_cholesky_factor_of_the_covariance(sd):
     times = np.concatenate([[0.0], np.cumsum(data.interval[first])])
     model = Langevin(gamma=0.7, k=1.3)
     lags = jnp.asarray(np.abs(times[:, None] - times))
-    spread = np.asarray(model.mean_square_displacement(lags))
+    spread = np.asarray(spread_of(model, lags))
     covariance = -0.5 * np.diff(np.diff(spread, axis=0), axis=1)
     covariance += np.diff(np.diff(sd**2 * np.eye(len(times)), axis=0), axis=1)
     assert_allclose(found, np.linalg.cholesky(covariance), atol=1e-12)
@@ -171,7 +181,7 @@ def test_replicas_have_the_variance_of_the_model(name, values, gaps):
     dx = replicate(np.arange(n))
     model = hypothesis.at(jnp.asarray(theta))
     # By the mean square displacement over each step's own duration, which the noise adds to.
-    expected = np.asarray(model.mean_square_displacement(jnp.asarray(layout.interval)))
+    expected = np.asarray(spread_of(model, jnp.asarray(layout.interval)))
     expected = expected + 2 * float(model.fix_variance())
     if "scatter" in values:
         a = values["scatter"] ** -2

@@ -128,7 +128,7 @@ def test_too_few_pairs_leave_the_model_open(n_particles):
         (60, 10, 2, 0.1),
         pytest.param(60, 10, 2, 0.01, marks=pytest.mark.slow),
         pytest.param(40, 200, 2, 10.0, marks=pytest.mark.slow),
-        (40, 200, 1, 0.1),
+        pytest.param(40, 200, 1, 0.1, marks=pytest.mark.slow),
         (40, 50, 3, 0.3),
         pytest.param(100, 50, 3, 0.3, marks=pytest.mark.slow),
     ],

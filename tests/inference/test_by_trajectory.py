@@ -1,6 +1,5 @@
 """The log-likelihood of each trajectory: it sums to the whole, and is that of the part alone."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -55,7 +54,7 @@ def alone(data, number):
 
 
 def whole(hypothesis, theta, data, engine):
-    models = [hypothesis.at(jnp.asarray(one)) for one in theta]
+    models = [hypothesis.at(np.asarray(one)) for one in theta]
     return [float(model.log_likelihood(data, engine=engine)) for model in models]
 
 

@@ -15,13 +15,18 @@ from driftbayes.priors import AbstractPrior, Exponential
 UNIT = Exponential(mean=1.0)
 LANGEVIN = Hypothesis(Langevin, gamma=UNIT, k=UNIT)
 SIGMA = 4.5
-EVERY = pytest.mark.parametrize(
+METHODS = pytest.mark.parametrize(
     "method",
     [
         pytest.param(m, marks=() if m in ("quadrature", "laplace_is") else pytest.mark.slow)
         for m in ("quadrature", "laplace_is", "bridge", "smc", "nested")
     ],
 )
+
+
+def EVERY(test):
+    """Test every method; of the two fast ones, one by default."""
+    return pytest.mark.sampled(2)(METHODS(test))
 
 
 @pytest.fixture(autouse=True, scope="module")

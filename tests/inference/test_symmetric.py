@@ -1,11 +1,15 @@
 """Closed forms against LAPACK, at ordinary and at hostile sizes."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from driftbayes.inference.symmetric import cholesky, eigh
+from driftbayes.inference import symmetric
+
+# Compiled as one program each: call by call, JAX would compile every operation.
+cholesky, eigh = jax.jit(symmetric.cholesky), jax.jit(symmetric.eigh)
 
 _SPECIAL = [
     [[1.0, 0.0], [0.0, 1.0]],

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from double_well import double_well, grid_log_evidence, grid_log_likelihood, well_data
-from equations import brownian, data_of, langevin
+from equations import brownian, data_of, langevin, langevin_data
 from spinning import VALUES, exact_log_likelihood, spinning, spinning_bias
 
 from driftbayes import Brownian, Hypothesis, Langevin, Noise, Status, evidence
@@ -108,7 +108,7 @@ def test_the_evidence_of_a_double_well_is_that_of_a_grid_solution(method):
 
 
 def test_the_exact_likelihood_of_a_spinning_velocity_is_langevins_without_spin():
-    data = data_of(langevin(), THETA, n_particles=2, n_steps=4)
+    data = langevin_data(**THETA, n_particles=2, n_steps=4)
     wanted = float(Langevin(**THETA).log_likelihood(data))
     assert abs(exact_log_likelihood(data, **THETA, omega=0.0) - wanted) < 1e-9
 

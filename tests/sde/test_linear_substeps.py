@@ -1,5 +1,6 @@
 """Local linearisation: closed forms against mpmath and the matrix exponential."""
 
+import jax
 import jax.numpy as jnp
 import mpmath
 import numpy as np
@@ -7,7 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
-from driftbayes.sde.linear import Coefficients, first_order, second_order
+from driftbayes.sde import linear
+from driftbayes.sde.linear import Coefficients
+
+# Compiled as one program each: call by call, JAX would compile every operation.
+first_order, second_order = jax.jit(linear.first_order), jax.jit(linear.second_order)
 
 RATES = [-3, -0.7, -0.201, -0.199, -1e-3, -1e-9, 0.0, 1e-12, 1e-4, 0.199, 0.201, 2.0, 40.0, 900.0]
 
@@ -48,7 +53,9 @@ def test_no_digits_are_lost_at_any_rate(rate):
         "qxu": phi**2 / 2,
         "quu": (1 - e**2) / (2 * x),
     }
-    found = second_order(Coefficients(jnp.asarray(rate), jnp.ones(()), jnp.ones(())), jnp.ones(()))
+    found = second_order(
+        Coefficients(jnp.asarray(float(rate)), jnp.ones(()), jnp.ones(())), jnp.ones(())
+    )
     for name, value in exact.items():
         assert_allclose(getattr(found, name), float(value), rtol=2e-13, err_msg=name)
 

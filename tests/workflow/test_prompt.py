@@ -33,7 +33,7 @@ def file(tracks, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def scanned(tracks):
-    return tracks.scan([0.5, 1.0, 2.0], scales=SCALES, models="brownian, langevin+noise")
+    return tracks.scan([0.5, 1.0], scales=SCALES, models="brownian, langevin+noise")
 
 
 def test_every_source_gives_the_same_trajectories(tracks, file):
@@ -322,6 +322,7 @@ def test_every_evidence_of_a_scan_keeps_its_own_method(scanned, tmp_path):
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("details", ["{", "[]", "{}", '{"brownian": [], "langevin+noise": 3}'])
 def test_a_damaged_scan_is_refused_in_a_sentence(scanned, tmp_path, details):
     damaged = scanned.to_dataset().assign_attrs(details=details)

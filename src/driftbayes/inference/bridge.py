@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import logsumexp
 
 from driftbayes.errors import Status
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.nuts import Chains, autocorrelation_time, in_chunks, nuts_batch
 from driftbayes.inference.samples import Estimate
 from driftbayes.inference.symmetric import cholesky

@@ -24,6 +24,7 @@ from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.evidences import evidence, infinite_reason
 from driftbayes.inference.exact import exact_draws, is_integrable
+from driftbayes.inference.formulas import log_priors
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.methods import Auto, Exact, Laplace, Method, as_method
 from driftbayes.inference.sampled import N_DRAWS
@@ -76,16 +77,11 @@ class PosteriorDraws:
     @in_double_precision
     def log_prior(self) -> FloatArray:
         """Ln p(θ) of each draw."""
-        return _log_prior(self.hypothesis, self.theta)
+        return log_priors(self.hypothesis, self.theta)
 
     def to_datatree(self, data: Displacements | None = None, **options: Any) -> "xr.DataTree":
         """A tree as ArviZ takes it; see the function `to_datatree`."""
         return to_datatree(self, data, **options)
-
-
-def _log_prior(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
-    """Ln p of each of many θ, by one program."""
-    return np.asarray(jax.jit(jax.vmap(hypothesis.log_prior))(jnp.asarray(theta)))
 
 
 def check_drawable(hypothesis: Hypothesis) -> None:
@@ -180,7 +176,7 @@ def _gaussian_draws(
     kept = np.empty((0, len(names)))
     for _ in range(1000):
         fresh = rng.multivariate_normal(mode, record.posterior_cov, size=2 * n)
-        inside = np.isfinite(_log_prior(hypothesis, fresh)) & (signed | (fresh > 0)).all(axis=1)
+        inside = np.isfinite(log_priors(hypothesis, fresh)) & (signed | (fresh > 0)).all(axis=1)
         kept = np.concatenate([kept, fresh[inside]])
         if len(kept) >= n:
             return kept[:n]

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
@@ -24,6 +23,7 @@ from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.posterior import summarise
 from driftbayes.inference.quadrature import (
     MAX_MISSED,

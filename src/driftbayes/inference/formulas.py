@@ -321,6 +321,12 @@ def points_at(hypothesis: Hypothesis, z: FloatArray) -> tuple[FloatArray, FloatA
     return theta, log_prior, log_jacobian
 
 
+def log_priors(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
+    """Ln p(θ) at each of many θ, (point, parameter)."""
+    (found,) = _by_points(_density_program, hypothesis, _enough(_N_POINTS, len(theta)), theta)
+    return found
+
+
 def finish(
     hypothesis: Hypothesis, theta: FloatArray, sums: Sums, n_dim: int, tau: float, context: Context
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -506,6 +512,11 @@ def _point_program(hypothesis: Hypothesis, z: Any) -> Any:
 @_program
 def _coordinate_program(hypothesis: Hypothesis, theta: Any) -> Any:
     return (hypothesis.to_unconstrained(theta),)
+
+
+@_program
+def _density_program(hypothesis: Hypothesis, theta: Any) -> Any:
+    return (hypothesis.log_prior(theta),)
 
 
 @_program

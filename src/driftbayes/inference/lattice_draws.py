@@ -5,10 +5,11 @@ __all__ = ["keep_by_ratio", "propose"]
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.lattice import log_stretch, to_points, to_w
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.node_lattice import NodeLattice, log_masses
 from driftbayes.typing import FloatArray, IntArray
 

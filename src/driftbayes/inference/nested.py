@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.special import logsumexp
 from scipy.stats import kstest
 
 from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.samples import Estimate
 from driftbayes.inference.target import AbstractTarget
 from driftbayes.jax_typing import Key, Scalar

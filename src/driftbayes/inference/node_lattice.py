@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import chdtri, logsumexp
+from scipy.special import chdtri
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.lattice import (
@@ -23,6 +23,7 @@ from driftbayes.inference.lattice import (
     to_w,
     unstretch,
 )
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.typing import FloatArray, IntArray
 
 # Share of the tolerance left to the mass beyond the last nodes.

@@ -14,9 +14,10 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, gammainc, gammaincc, gammaln, logsumexp, ndtri, stdtrit
+from scipy.special import betaincinv, gammainc, gammaincc, gammaln, ndtri, stdtrit
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.typing import FloatArray
 
 

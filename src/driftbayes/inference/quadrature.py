@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from driftbayes.inference.density import Density
 from driftbayes.inference.formulas import points_at
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.lattice import to_w, whiten
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.node_lattice import NodeLattice, integrate
 from driftbayes.inference.scale import GammaForm, gamma_form, log_scale_evidence
 from driftbayes.inference.search import Modes

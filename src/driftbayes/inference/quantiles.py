@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import CubicSpline, make_interp_spline
-from scipy.special import factorial, logsumexp
+from scipy.special import factorial
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.lattice import EVEN, stretch, unstretch
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.node_lattice import NodeLattice, log_masses
 from driftbayes.inference.stacked_lattice import Lines
 from driftbayes.typing import FloatArray, IntArray

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.proposals import Components, mixture_at_modes
 from driftbayes.inference.quasi_stages import (
     N_RANDOMISATIONS,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.proposals import StudentMixture, fit_mixture, joined
 from driftbayes.typing import FloatArray, IntArray
 
@@ -119,6 +119,13 @@ class Stage:
         return np.logaddexp(found, np.log(self.n_prior) + log_prior) if self.n_prior else found
 
 
+class _Uncopied(np.random.PCG64):
+    """Bits that SciPy need not copy: that took as long as to scramble the points."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Uncopied":
+        return self
+
+
 class Source:
     """Scrambled Sobol points; every component continues its own sequences through the stages."""
 
@@ -133,7 +140,7 @@ class Source:
         parts = []
         for run in runs.tolist():
             if (component, run) not in self._engines:
-                rng = np.random.default_rng([self._seed, component, run])
+                rng = np.random.Generator(_Uncopied([self._seed, component, run]))
                 self._engines[component, run] = qmc.Sobol(self._n_dim, rng=rng)
             parts.append(self._engines[component, run].random(n))
         # The middle of a cell of the 30-bit net is never on the edge of the cube.

@@ -20,7 +20,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy.special import logsumexp
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
@@ -31,6 +30,7 @@ from driftbayes.inference.exact import LogEvidence
 from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.lattice import whiten
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.methods import (
     Auto,
     Bridge,

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import logsumexp
 
 from driftbayes.errors import Status
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.typing import FloatArray, IntArray
 
 

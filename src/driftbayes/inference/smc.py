@@ -10,9 +10,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from scipy.special import logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.samples import Estimate
 from driftbayes.inference.schedule import fixed, new_schedule
 from driftbayes.inference.target import AbstractTarget

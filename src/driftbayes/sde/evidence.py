@@ -19,7 +19,6 @@ from functools import partial
 
 import jax
 import numpy as np
-from scipy.special import logsumexp
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
@@ -29,6 +28,7 @@ from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.exact import LogEvidence
 from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
 from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.methods import SMC, Auto, Importance, Method, method_text
 from driftbayes.inference.quasi_importance import Components, quasi_importance
 from driftbayes.inference.sampled import Start, record_of, sampler_key, under_another_prior

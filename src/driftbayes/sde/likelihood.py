@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from scipy.special import logsumexp
 
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.jax_typing import Key
 from driftbayes.likelihood.direct import AbstractDirect
 from driftbayes.models import AbstractModel

@@ -3,10 +3,10 @@
 __all__ = ["mode_of"]
 
 import numpy as np
-from scipy.special import logsumexp
 
 from driftbayes.inference.formulas import points_at
 from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.samples import Estimate
 from driftbayes.typing import FloatArray
 

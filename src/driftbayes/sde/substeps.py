@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from driftbayes.inference.formulas import points_at
 from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.samples import Estimate, resample
 from driftbayes.models import AbstractModel
 from driftbayes.priors import Fixed

