@@ -228,7 +228,7 @@ def test_known_fields_are_found_and_homogeneous_data_give_none():
     x = np.linspace(0.1, 0.9, 17)[:, None]
     cases = {(0.6, 0.0): ("sigma", "sigma"), (0.0, 0.6): ("time", "memory_time")}
     for sizes, (name, key) in cases.items():
-        data = flights(np.random.default_rng(2), (60, 30), sizes=sizes, n_sub=12)
+        data = flights(np.random.default_rng(2), (40, 30), sizes=sizes, n_sub=12)
         fit = fit_flight(data, PRIORS, n_intervals=6, hypotheses=["sigma", "time"])
         assert fit.best == name
         assert fit.log_bayes_factors[name] > 20

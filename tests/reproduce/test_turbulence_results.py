@@ -295,11 +295,11 @@ def test_the_documentation_has_the_same_table(analysis):
 @pytest.mark.parametrize(
     "drawn",
     [
-        {"figure9": figures._factors_figure, "flow": figures._flow_figure},
+        {"figure6": figures._lvaf_figure},
         # To draw and save all of them takes most of the time.
         pytest.param({}, marks=pytest.mark.slow),
     ],
-    ids=["two", "all"],
+    ids=["one", "all"],
 )
 def test_the_command_writes_everything_and_prints_the_table(
     tmp_path, capsys, monkeypatch, packaged, analysis, drawn

@@ -4,6 +4,7 @@ import pytest
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.config import PRESETS, RunConfig
+from driftbayes.turbulence.forcing import Forcing
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -57,3 +58,11 @@ def test_unknown_names_get_a_sentence():
         RunConfig.preset("huge")
     with pytest.raises(DriftbayesError, match="does not know"):
         RunConfig.from_json({"viscocity": 1.0})
+
+
+def test_a_configuration_is_checked_without_its_arrays(monkeypatch):
+    # Presets are made on import, where JAX should not start.
+    monkeypatch.setattr(Forcing, "on_ring", None)
+    assert RunConfig.preset("paper").grid == 1024
+    with pytest.raises(DriftbayesError, match="use a larger grid or a smaller k_f"):
+        RunConfig.preset("paper", k_f=600.0)

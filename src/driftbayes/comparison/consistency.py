@@ -89,21 +89,26 @@ def consistent_range(
     # Of χ²; scipy.stats takes half a second to import.
     limits = 2 * gammaincinv(np.maximum(np.arange(n + 1) - 1, 1) / 2, _CONFIDENCE)
     best: tuple[float, int, int] | None = None
-    for i in range(n):
-        for j in range(n, i + MIN_TAUS - 1, -1):
-            span = float(place[j - 1] - place[i])
-            if best is not None and span <= best[0]:
-                break
-            if bad[j] != bad[i]:
-                continue
-            w, wm, wmm = scatter[:, j] - scatter[:, i]
-            v, vx, vxx, vm, vxm = trend[:, j] - trend[:, i]
-            spread = vxx - vx**2 / v
-            drift = abs(vxm - vx * vm / v) / spread * span
-            allowed = max(tolerance, 2 * span / np.sqrt(spread))
-            if wmm - wm**2 / w <= limits[j - i] and drift <= allowed:
-                best = (span, i, j)
-                break
+    for i in range(n - MIN_TAUS + 1):
+        # The ends of all runs of usable times that begin here, the longest first.
+        last = int(np.searchsorted(bad, bad[i], side="right")) - 1
+        if best is not None and place[last - 1] - place[i] <= best[0]:
+            continue
+        ends = np.arange(last, i + MIN_TAUS - 1, -1)
+        if not len(ends):
+            continue
+        span = place[ends - 1] - place[i]
+        w, wm, wmm = scatter[:, ends] - scatter[:, [i]]
+        v, vx, vxx, vm, vxm = trend[:, ends] - trend[:, [i]]
+        spread = vxx - vx**2 / v
+        drift = np.abs(vxm - vx * vm / v) / spread * span
+        allowed = np.maximum(tolerance, 2 * span / np.sqrt(spread))
+        agrees = (wmm - wm**2 / w <= limits[ends - i]) & (drift <= allowed)
+        if best is not None:
+            agrees &= span > best[0]
+        if agrees.any():
+            first = int(np.argmax(agrees))
+            best = (float(span[first]), i, int(ends[first]))
     if best is None:
         return None
     _, i, j = best

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.turbulence.flow import Dissipation, Filter, Flow, Precision, check_choice
-from driftbayes.turbulence.forcing import Forcing
+from driftbayes.turbulence.forcing import Forcing, checked_ring
 from driftbayes.turbulence.grid import Grid
 from driftbayes.turbulence.noise import STARTS, key_words
 from driftbayes.turbulence.particles import INTERPOLATIONS
@@ -117,7 +117,7 @@ class RunConfig:
             self._check_multiple("snapshot_every", "diagnose_every")
         self._check_multiple("spin_up", "diagnose_every")
         # A ring outside the grid is refused before anything is computed.
-        self._forcing(Grid(self.grid))
+        checked_ring(Grid(self.grid), **self._ring)
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "RunConfig":
@@ -201,14 +201,14 @@ class RunConfig:
             grid,
             self.dt,
             dissipation=Dissipation(**{name: getattr(self, name) for name in shared}),
-            forcing=self._forcing(grid) if self.epsilon else None,
+            forcing=Forcing.on_ring(grid, **self._ring) if self.epsilon else None,
             precision=self.precision,
         )
 
-    def _forcing(self, grid: Grid) -> Forcing:
-        return Forcing.on_ring(
-            grid, epsilon=self.epsilon, k_f=self.k_f, width=self.k_f_width, shape=self.forcing_shape
-        )
+    @property
+    def _ring(self) -> dict[str, Any]:
+        names = {"epsilon": "epsilon", "k_f": "k_f", "width": "k_f_width", "shape": "forcing_shape"}
+        return {name: getattr(self, own) for name, own in names.items()}
 
     def _check_multiple(self, name: str, unit: str) -> None:
         steps, unit_steps = self._steps(name), self._steps(unit)

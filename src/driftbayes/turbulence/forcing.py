@@ -8,7 +8,7 @@ stepper. On the column $k_x = 0$ the mode at $-k_y$ is the conjugate of that at
 $k_y$: otherwise part of the kick would never reach the flow.
 """
 
-__all__ = ["SHAPES", "Forcing", "ring_modes"]
+__all__ = ["SHAPES", "Forcing", "checked_ring", "ring_modes"]
 
 from collections.abc import Callable
 
@@ -44,6 +44,34 @@ def ring_modes(k_f: float, width: float) -> IntArray:
     return np.stack([kx[chosen], ky[chosen]], axis=-1).astype(np.int64)
 
 
+def checked_ring(
+    grid: Grid, *, epsilon: float, k_f: float, width: float, shape: str = "paper"
+) -> IntArray:
+    """Return the modes of a ring, or refuse it; the arguments are those of `Forcing.on_ring`."""
+    if shape not in SHAPES:
+        msg = f"the forcing's shape must be one of {', '.join(SHAPES)}, got {shape!r}"
+        raise DriftbayesError(msg)
+    if not (np.isfinite(epsilon) and epsilon >= 0):
+        raise DriftbayesError(f"the rate of energy injection must be 0 or more, got {epsilon}")
+    if not (np.isfinite(k_f) and k_f > 0 and np.isfinite(width) and 0 <= width < k_f):
+        raise DriftbayesError(
+            f"the forcing ring needs a positive radius and a smaller half-width, got k_f = "
+            f"{k_f} and {width}"
+        )
+    if k_f + width >= grid.n // 2:
+        raise DriftbayesError(
+            f"the forcing ring reaches to k = {k_f + width:g}, but a grid of {grid.n} points "
+            f"resolves |k| < {grid.n // 2}; use a larger grid or a smaller k_f"
+        )
+    modes = ring_modes(k_f, width)
+    if len(modes) == 0:
+        raise DriftbayesError(
+            f"no wavenumber lies within {width:g} of k_f = {k_f:g}; widen the ring or choose "
+            "a whole number"
+        )
+    return modes
+
+
 class Forcing(eqx.Module):
     """Kicks on a ring of wavenumbers.
 
@@ -76,27 +104,7 @@ class Forcing(eqx.Module):
             width: Half width of the ring.
             shape: One of `SHAPES`.
         """
-        if shape not in SHAPES:
-            msg = f"the forcing's shape must be one of {', '.join(SHAPES)}, got {shape!r}"
-            raise DriftbayesError(msg)
-        if not (np.isfinite(epsilon) and epsilon >= 0):
-            raise DriftbayesError(f"the rate of energy injection must be 0 or more, got {epsilon}")
-        if not (np.isfinite(k_f) and k_f > 0 and np.isfinite(width) and 0 <= width < k_f):
-            raise DriftbayesError(
-                f"the forcing ring needs a positive radius and a smaller half-width, got k_f = "
-                f"{k_f} and {width}"
-            )
-        if k_f + width >= grid.n // 2:
-            raise DriftbayesError(
-                f"the forcing ring reaches to k = {k_f + width:g}, but a grid of {grid.n} points "
-                f"resolves |k| < {grid.n // 2}; use a larger grid or a smaller k_f"
-            )
-        modes = ring_modes(k_f, width)
-        if len(modes) == 0:
-            raise DriftbayesError(
-                f"no wavenumber lies within {width:g} of k_f = {k_f:g}; widen the ring or choose "
-                "a whole number"
-            )
+        modes = checked_ring(grid, epsilon=epsilon, k_f=k_f, width=width, shape=shape)
         kx, ky = modes.T
         power = SHAPES[shape](np.hypot(kx, ky))
         # Every pair ±k counts twice in a sum over the whole plane.
