@@ -5,11 +5,10 @@ __all__ = ["logsumexp"]
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from driftbayes.typing import FloatArray
 
-
-def logsumexp(a: FloatArray, axis: int | None = None) -> Any:
+def logsumexp(a: ArrayLike, axis: int | None = None) -> Any:
     r"""Return ln of the sum of exp(a), of real numbers.
 
     $$\ln \sum_i e^{a_i} = a_{\max} + \ln n + \ln\!\Bigl(1 + \frac1n \sum_{a_i < a_{\max}}
