@@ -36,12 +36,13 @@ NAMES = (
 )
 
 
-# Compiled as one program: call by call, JAX would compile every operation.
+# Compiled as one program each: call by call, JAX would compile every operation.
 autocovariance = eqx.filter_jit(lambda model, lags, tau: model.increment_autocovariance(lags, tau))
+generator = eqx.filter_jit(lambda model: model.generator())
 
 
 def _kernel(model, intervals):
-    both = [np.asarray(part) for part in model.generator()]
+    both = [np.asarray(part) for part in generator(model)]
     drift, intensity = (np.repeat(part[..., None], LANES, axis=-1) for part in both)
     n = drift.shape[0]
     out = np.empty((len(intervals), 2, n, n, LANES))
@@ -69,7 +70,7 @@ def test_equals_the_models_own_transition_over_nine_decades(name):
 @pytest.mark.parametrize("name", CASES)
 def test_equals_van_loans_exponential(name):
     model = MODELS[name](**CASES[name])
-    drift, intensity = map(np.asarray, model.generator())
+    drift, intensity = map(np.asarray, generator(model))
     n = len(drift)
     # Short: the growing half of the block matrix takes digits from SciPy's.
     intervals = np.array([0.01, 0.03, 0.1])
