@@ -40,14 +40,14 @@ CHANCE = {"docs/commands/backtest.md": 0.35, "docs/forecasts.md": 0.35}
 
 # Pages that take seconds, and whose commands have tests of their own: followed by the slow tests.
 LONG = {
-    *("docs/forecasts.md", "docs/turbulence-experiment.md"),
+    *("docs/forecasts.md", "docs/prompt.md", "docs/turbulence-experiment.md"),
     *(f"docs/commands/{name}.md" for name in ("backtest", "check", "pairs", "recommend", "report")),
-    "docs/commands/segments.md",
+    *(f"docs/commands/{name}.md" for name in ("predict", "segments")),
     *(
         f"docs/tutorials/{name}.md"
         for name in ("animal", "dask-cluster", "forecast-opendrift", "new-model", "particles")
     ),
-    "docs/tutorials/turbulence.md",
+    *(f"docs/tutorials/{name}.md" for name in ("forecast-parcels", "own-sde", "turbulence")),
 }
 
 WITH_CODE = [path for path in PAGES if read_page(path).code]

@@ -197,7 +197,7 @@ def test_a_damaged_file_is_closed_at_once(tmp_path):
     write_trajectories(some_tracks(ids=["a", "b"]), tmp_path / "t.nc")
     data = (tmp_path / "t.nc").read_bytes()
     errors = []
-    for place in range(0, len(data), 97):
+    for place in range(0, len(data), 211):
         damaged = bytearray(data)
         damaged[place] ^= 255
         (tmp_path / "t.nc").write_bytes(damaged)

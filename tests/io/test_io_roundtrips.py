@@ -52,14 +52,6 @@ def test_any_pattern_of_nan_comes_back_as_the_one_nan(tmp_path, suffix):
     assert through(tracks, tmp_path / f"t{suffix}").fingerprint == clean.fingerprint
 
 
-@pytest.mark.parametrize("suffixes", [(".csv", ".parquet"), SUFFIXES], ids=["tables", "all"])
-@settings(max_examples=8, deadline=None)
-@given(tracks=trajectories())
-def test_all_formats_give_the_same_fingerprint(scratch, suffixes, tracks):
-    prints = {through(tracks, scratch / f"f{suffix}").fingerprint for suffix in suffixes}
-    assert prints == {tracks.fingerprint}
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @settings(max_examples=30, deadline=None)
 @given(tracks=trajectories(), seed=st.integers(0, 99))

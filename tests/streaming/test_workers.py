@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 from belt import ragged_tracks, write_parcels_zarr, write_time_major
 from doors import doors
+from pace import slowly
 
 from driftbayes.errors import DriftbayesWarning
-from driftbayes.streaming import workers
+from driftbayes.models import MODELS, model_named
+from driftbayes.streaming import tally_file, workers
 
 psutil = pytest.importorskip("psutil")
 
@@ -114,14 +116,48 @@ def test_the_sums_are_those_of_a_thread_and_nobody_can_connect_to_a_worker(tmp_p
     assert (done.returncode, done.stdout, done.stderr) == (0, "the same\n", "")
 
 
+def sums(path, workers, **options):
+    names = ("langevin", "brownian+mean")
+    tally, _ = tally_file(
+        path,
+        lambda n_dim: [model_named(name, MODELS, n_dim) for name in names],
+        (0.1, 0.5, 2.0),
+        block_points=500,
+        workers=workers,
+        **options,
+    )
+    many, _ = tally.displacements()
+    return [(one.fingerprint, one.tau, one.channels[32].forms.tobytes()) for one in many]
+
+
 @pytest.mark.skipif(not Path("/proc/net/unix").exists(), reason="needs Linux")
+def test_nobody_can_connect_to_a_worker_and_one_that_is_killed_is_replaced(tmp_path):
+    write_time_major(ragged_tracks(), tmp_path / "tracks.parquet")
+    expected = sums(tmp_path / "tracks.parquet", workers.Workers(threads=1))
+    others = {one.pid for one in workers_of(os.getpid())}
+    killed = []
+
+    def look(stage, done, total):
+        if stage == "blocks" and not killed:
+            found = [one for one in workers_of(os.getpid()) if one.pid not in others]
+            assert [doors(one) for one in found] == [[], []]
+            found[0].send_signal(signal.SIGKILL)
+            killed.append(found[0].pid)
+
+    two = workers.Workers(processes=2)
+    assert sums(tmp_path / "tracks.parquet", two, prepare=slowly, progress=look) == expected
+    assert killed
+    assert {one.pid for one in workers_of(os.getpid())} <= others
+
+
+@pytest.mark.skipif(not Path("/proc/net/unix").exists(), reason="needs Linux")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "moment"),
     [
-        # By default the cheaper file; until one is killed, nobody can connect to a worker.
         ("tracks.parquet", "in the middle"),
-        pytest.param("tracks.zarr", "in the middle", marks=pytest.mark.slow),
-        pytest.param("tracks.zarr", "at the start", marks=pytest.mark.slow),
+        ("tracks.zarr", "in the middle"),
+        ("tracks.zarr", "at the start"),
     ],
 )
 def test_a_killed_worker_is_replaced_and_the_sums_are_the_same(tmp_path, name, moment):
@@ -186,11 +222,11 @@ def scan(tmp_path):
         process.communicate()
 
 
-def workers_of(process):
-    """The workers that a command has now."""
+def workers_of(pid):
+    """The workers that a process has now."""
     found = []
     with suppress(psutil.NoSuchProcess):
-        for child in psutil.Process(process.pid).children(recursive=True):
+        for child in psutil.Process(pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):
                 if "spawn_main" in " ".join(child.cmdline()):
                     found.append(child)
@@ -198,7 +234,7 @@ def workers_of(process):
 
 
 def seen_workers(process, number):
-    while len(found := workers_of(process)) < number:
+    while len(found := workers_of(process.pid)) < number:
         assert process.poll() is None, process.communicate()
         time.sleep(0.005)
     return found
@@ -217,7 +253,7 @@ def test_workers_that_keep_dying_end_in_a_sentence(scan):
     process = scan("--workers", "2")
     killed = set()
     while process.poll() is None:
-        for one in workers_of(process):
+        for one in workers_of(process.pid):
             with suppress(psutil.NoSuchProcess):
                 one.send_signal(signal.SIGKILL)
                 killed.add(one.pid)
