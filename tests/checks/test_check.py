@@ -316,6 +316,7 @@ def test_statistics_are_those_written_out_run_by_run():
         assert_allclose(found["autocovariance"][0, i], np.mean(pairs))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(8, 1, 1), (1, 30, 2)], ids=["single steps", "one particle"])
 def test_short_and_few_have_fewer_quantities(shape):

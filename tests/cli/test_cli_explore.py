@@ -143,6 +143,7 @@ def test_what_a_killed_command_left_is_removed_by_the_next_and_no_other(tmp_path
             assert f"-{second.pid}-" in str(kept)
 
 
+@pytest.mark.slow
 def test_nohup_is_obeyed(tmp_path):
     code = "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
     code += "from driftbayes.cli.main import main; main(['explore', '--no-browser'])"

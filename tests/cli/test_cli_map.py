@@ -133,6 +133,7 @@ def test_a_scan_goes_to_a_simulator(ask, drifters_csv, tmp_path):
     assert "results are NetCDF files" in refused.err
 
 
+@pytest.mark.slow
 def test_a_map_goes_to_a_simulator_and_tells_where_particles_will_be(ask, drifters_csv, tmp_path):
     options = ("--models", "brownian+mean", "--u-rms", "0.5", "--timescale", "3600")
     mapped, grid = tmp_path / "map.nc", tmp_path / "K.nc"

@@ -227,6 +227,7 @@ def lost_csv(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_others_tell_where_a_lost_particle_is(ask, lost_csv, tmp_path):
     question = ("predict", lost_csv, "--tau", "1", "--horizon", "1,6,8", "--given", "others")
     question += ("--models", "brownian+flow", "--draws", "400", *KNOWN)

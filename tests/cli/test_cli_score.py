@@ -110,6 +110,7 @@ def test_a_single_trajectory_cannot_be_left_out(ask, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_learned_densities_stand_beside_the_models(ask, question, monkeypatch):
     import driftbayes.learned.scores as scores
 

@@ -40,7 +40,7 @@ CHANCE = {"docs/commands/backtest.md": 0.35, "docs/forecasts.md": 0.35}
 
 # Pages that take seconds, and whose commands have tests of their own: followed by the slow tests.
 LONG = {
-    *("docs/forecasts.md", "docs/prompt.md", "docs/turbulence-experiment.md"),
+    *("docs/forecasts.md", "docs/prompt.md", "docs/segments.md", "docs/turbulence-experiment.md"),
     *(f"docs/commands/{name}.md" for name in ("backtest", "check", "pairs", "recommend", "report")),
     *(f"docs/commands/{name}.md" for name in ("predict", "segments")),
     *(

@@ -185,6 +185,7 @@ def test_a_wrong_question_is_answered_in_a_sentence(client, tracks_csv, change, 
     assert answer["error"].startswith(message)
 
 
+@pytest.mark.slow
 def test_irregular_times_are_compared_but_not_scanned(client):
     rng = np.random.default_rng(0)
     lines = ["id,time,x"]
@@ -215,6 +216,7 @@ def together_csv(n_fixes=60):
     return "\n".join(lines).encode()
 
 
+@pytest.mark.slow
 def test_models_with_shared_motion_are_compared_and_laws_of_pairs_refused(client):
     # Few fixes, and so few sampling times: each takes a second with shared motion.
     _, card = client.upload({"t.csv": together_csv(22)})

@@ -164,6 +164,7 @@ def test_a_scan_fills_the_panels_and_equals_the_librarys(page, tracks_csv, tmp_p
     page.locator("#scan-answer").wait_for(state="hidden")
 
 
+@pytest.mark.slow
 def test_a_slider_of_the_simulation_changes_the_evidence(page):
     page.get_by_role("button", name="Simulate").click()
     wait_for(page, "#card-title", "simulated.csv")
@@ -183,6 +184,7 @@ def test_a_slider_of_the_simulation_changes_the_evidence(page):
     assert f"simulate langevin --gamma {gamma} " in page.locator("#compare-command").inner_text()
 
 
+@pytest.mark.slow
 def test_of_many_moves_only_some_are_computed_and_the_last_is_shown(page):
     page.get_by_role("button", name="Simulate").click()
     wait_for(page, "#verdict", "Langevin is very strongly favoured")
@@ -213,6 +215,7 @@ def test_a_broken_file_gives_its_sentence_and_leaves_the_rest_alone(page, tracks
     page.locator("#data-error").wait_for(state="hidden")
 
 
+@pytest.mark.slow
 def test_a_wrong_model_gives_its_sentence(page, tracks_csv):
     drop(page, "tracks.csv", tracks_csv.read_text())
     wait_for(page, "#verdict", "tau = 0.5 ")

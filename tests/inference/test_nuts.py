@@ -45,6 +45,7 @@ def chains():
 # --- Known posteriors --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_mean_and_sd_of_a_gaussian(chains):
     assert chains.z.shape == (4, 1000, 4)
     assert chains.n_draws == 4000

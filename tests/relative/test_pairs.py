@@ -351,6 +351,7 @@ def test_relative_dispersion_is_over_the_pairs_that_are_seen():
     assert found.dispersion.tolist() == [5.0, 10.0, 36.0, 25.0]
 
 
+@pytest.mark.slow
 def test_the_command_scans_by_itself_and_writes_a_figure(tmp_path, capsys):
     path, picture = tmp_path / "pairs.csv", tmp_path / "pairs.png"
     tracks = tracks_of(chains(1.0, 10, 12, np.random.default_rng(6)))
@@ -365,6 +366,7 @@ def test_the_command_scans_by_itself_and_writes_a_figure(tmp_path, capsys):
     assert "whole multiple of the recording interval" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_report_has_a_section_on_pairs(tmp_path, capsys):
     path, page = tmp_path / "pairs.csv", tmp_path / "pairs.html"
     r, turn = chains(1.0, 12, 20, np.random.default_rng(8)), np.arange(12.0)

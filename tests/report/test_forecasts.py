@@ -46,6 +46,7 @@ def made(_few_members):
     return tracks, scan, found, more
 
 
+@pytest.mark.slow
 def test_the_page_shows_areas_and_scores(made):
     _, scan, found, more = made
     page = build_report(scan, examination=more)

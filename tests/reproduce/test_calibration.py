@@ -93,6 +93,7 @@ def test_chi_square_of_ranks_is_the_textbook_one():
     assert_allclose(SHARES, [0.025, 0.135, 0.34, 0.34, 0.135, 0.025], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_command_judges_a_method(tmp_path, capsys):
     arguments = ["--data-sets", "10", "--method", "quadrature", "-o", str(tmp_path)]
     assert main(["reproduce", "calibration", *arguments]) == 0

@@ -100,6 +100,7 @@ def test_the_rate_of_a_reading_makes_the_simulator_draw_kicks_of_its_variance(fo
         assert_allclose(DT * np.asarray(ring.amplitude) ** 2, variance / _modes(grid, ring))
 
 
+@pytest.mark.slow
 def test_drawn_kicks_inject_what_the_closed_form_says(forcing):
     # The energy of a mode and its conjugate is exponential, those of different ones independent.
     pairs = ring_sum(K_F, WIDTH, -6) / 2

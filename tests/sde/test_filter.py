@@ -88,6 +88,7 @@ def test_an_error_of_the_model_is_added_to_every_fix(exact):
     assert_allclose(estimate_langevin(exact, 2, sigma=0.2), wanted, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_positions_without_a_velocity(exact, noisy):
     # Not drawn back, a position diffuses.
     for data in (exact, noisy):

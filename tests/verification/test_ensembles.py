@@ -147,6 +147,7 @@ def test_the_command_takes_tables_of_members_and_prints_json(observed, tmp_path,
     assert "spread too small" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_predict_writes_can_be_scored(observed, tmp_path):
     early = observed.select(observed.elapsed < 3)
     scales = db.Scales(u_rms=1.4, time=0.5)

@@ -162,6 +162,7 @@ def test_a_dependence_at_the_prompt_is_that_of_the_command(tracks, told):
     assert said["bootstrap"] == found.to_json()
 
 
+@pytest.mark.slow
 def test_a_map_at_the_prompt_is_that_of_the_command(tracks, file, tmp_path):
     out = tmp_path / "map.nc"
     options = ["--cell", "5km", "--tau", "0.5", "--min-windows", "5", *ASKED]

@@ -59,7 +59,7 @@ class AveragedFit(Described, ABC):
     _problem: Any = field(repr=False)
 
     @classmethod
-    def of(
+    def _of(
         cls, data: Displacements, problem: Problem, members: Sequence[Member], **own: Any
     ) -> Self:
         """Make a fit from its members.

@@ -226,14 +226,14 @@ def fit_field(
             refusal = str(error).split(";")[0]
         else:
             corrected, density_error = _corrected(problem, fits)
-            return FieldFit.of(
+            return FieldFit._of(
                 *(data, problem, corrected),
                 priors=priors,
                 density="fokker-planck",
                 density_error=density_error,
             )
     rough = _step_roughness(local, best, data.tau)
-    return FieldFit.of(
+    return FieldFit._of(
         *(data, local, members),
         n_steps=int(used.sum()),
         priors=priors,

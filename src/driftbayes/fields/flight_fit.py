@@ -138,7 +138,7 @@ def fit_flight(
     problem = FlightSteps(data, x, make_splines(x, n_intervals), priors)
     _check_work(problem, names)
     members = fit_members(problem, names, progress)
-    return FlightFit.of(data, problem, members, priors=priors)
+    return FlightFit._of(data, problem, members, priors=priors)
 
 
 def _check_work(problem: FlightSteps, names: Sequence[str]) -> None:
