@@ -1,4 +1,4 @@
-"""What an approximate likelihood adds to the error of an evidence: windows, and neighbours."""
+"""Add the errors of approximate likelihoods, windows and neighbours, to those of evidences."""
 
 __all__ = ["truncation_loss", "with_truncation_error"]
 
