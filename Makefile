@@ -1,4 +1,4 @@
-# Everything runs in .venv, made once by `make setup` from pyproject.toml alone.
+# Everything runs in .venv, which `make setup` creates once from pyproject.toml.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,16 +26,16 @@ demo: setup
 	$(BIN)/driftbayes turbulence movie demo/turbulence -o demo/turbulence.gif --overwrite
 	$(BIN)/driftbayes scan demo/turbulence --taus 0.1:10:12log -o demo/turbulence.nc --overwrite
 	$(BIN)/driftbayes reproduce turbulence -o demo/paper --overwrite
-	@echo "The paper's figures are demo/figure1.png, demo/figure2.png and demo/paper/figure3.png to figure9.png; a small flow of our own, demo/turbulence.gif."
-	@echo "The report to read first: demo/report.html"
+	@echo "Figures of the paper: demo/figure1.png, demo/figure2.png and demo/paper/figure3.png to figure9.png. A small turbulent flow: demo/turbulence.gif."
+	@echo "Start with the report: demo/report.html"
 
-# In as many processes as there are cores, a file in one of them: fixtures are made once. One more
-# process compiles as much again and gains nothing.
+# Runs one process per core, and each test file in one process, so that its fixtures are made once.
+# Further processes would only repeat compilations.
 test: setup
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-# The slow tests, and those of models and inference with arrays checked against their annotations
-# and more examples.
+# Runs the slow tests, and tests of models and inference with more examples and with arrays checked
+# against their annotations.
 test-slow: setup
 	DRIFTBAYES_CHECK_ALL=1 $(BIN)/python -m pytest -m slow
 	DRIFTBAYES_CHECK_ALL=1 DRIFTBAYES_EXAMPLES=50 $(BIN)/python -m pytest -n auto --dist loadfile tests/models tests/likelihood tests/inference tests/io tests/test_priors.py
@@ -49,11 +49,11 @@ lint: setup
 fuzz: setup
 	$(BIN)/python tools/fuzz.py
 
-# Strict: a warning, a broken link or anything fetched from the network is an error.
+# Fails on any warning, broken link or resource from the network.
 docs: setup
 	$(BIN)/python tools/build_docs.py
 
-# Whether addresses outside the site answer; needs a network.
+# Checks links to other sites; needs a network.
 docs-links: setup
 	$(BIN)/python tools/build_docs.py --external
 

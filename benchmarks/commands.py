@@ -1,7 +1,7 @@
-"""How long a person waits for each command, from the shell: `python benchmarks/commands.py`.
+"""Wall time of each command, started from the shell: `python benchmarks/commands.py`.
 
 Every command runs on one file of 100 trajectories of 100 steps in a plane (10⁴ displacements), with
-its defaults where it has them: first with an empty cache of its own (cold), then again (warm).
+default options where possible: first with an empty cache (cold), then again (warm).
 """
 
 import json
@@ -44,7 +44,7 @@ COMMANDS: dict[str, str] = {
 
 
 def commands(names: Sequence[str] = ()) -> dict[str, Any]:
-    """Wall time, CPU time and peak memory of commands, cold and warm.
+    """Measure wall time, CPU time and peak memory of commands, cold and warm.
 
     Args:
         names: Keys of `COMMANDS`; all if empty.
@@ -83,7 +83,7 @@ def _line(key: str, row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print and write the results."""
     result = commands(sys.argv[1:])
     folder = Path("bench-results")
     folder.mkdir(exist_ok=True)

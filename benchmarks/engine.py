@@ -1,9 +1,9 @@
 """Evidence for noisy, irregular and long tracks: the table of docs/performance.md.
 
 `python benchmarks/engine.py` measures every row once and writes `bench-results/engine.json`; names
-of rows after it measure only those. Whole commands run in child processes, first with empty caches
-(cold) and then again (warm). CPU time counts all threads; on a machine with other work it is the
-number to compare.
+of rows restrict it to those. Whole commands run in child processes, first with empty caches
+(cold) and then again (warm). CPU time counts all threads; on a busy machine it is the number
+to compare.
 """
 
 import json
@@ -36,12 +36,12 @@ class Row:
     """One command of the table.
 
     Args:
-        work: What is done, in words.
+        work: Description.
         data: Name of a file of `engine_data`.
         command: Command, with its options after the file.
-        seconds: Wall time that it must not exceed when warm, on two free cores; None for a row
-            without a target.
-        megabytes: Peak memory that it must not exceed; None likewise.
+        seconds: Maximum wall time when warm, on two free cores; None for a row without a
+            target.
+        megabytes: Maximum peak memory; None for a row without a target.
     """
 
     work: str
@@ -126,13 +126,13 @@ def engine_table(names: Sequence[str] = (), *, limit: float = 600.0) -> dict[str
                 result["rows"][key] = _measure(key, folder, limit)
                 print(_line(key, result["rows"][key]), flush=True)
     result["growth"] = _growth(result["rows"])
-    # The rows of streamed files are measured by `throughput.py`, which `run.py` runs beside this.
+    # `throughput.py` measures the rows of streamed files; `run.py` runs it too.
     result["machine"]["load_after"] = os.getloadavg()
     return result
 
 
 def _measure(key: str, folder: Path, limit: float) -> dict[str, Any]:
-    """Cold, then warm; a command that was stopped is not run again."""
+    """Measure a command cold, then warm; do not repeat a command that was stopped."""
     row = ROWS[key]
     file = write_data(row.data, folder)
     command, *options = row.command
@@ -151,9 +151,9 @@ def _measure(key: str, folder: Path, limit: float) -> dict[str, Any]:
 
 
 def _growth(rows: dict[str, Any]) -> float | None:
-    """Power of the number of fixes with which the CPU time grows, from 10⁴ to 10⁶.
+    """Fit the power of the number of fixes with which the CPU time grows, from 10⁴ to 10⁶.
 
-    What a command takes for 10⁴ fixes, mostly imports, is taken off.
+    The time for 10⁴ fixes, mostly imports, is subtracted.
     """
     seconds = [rows.get(f"gps-{n}", {}).get("warm", {}).get("cpu") for n in (10**4, 10**5, 10**6)]
     if any(value is None for value in seconds):
@@ -165,7 +165,7 @@ def _growth(rows: dict[str, Any]) -> float | None:
 
 
 def _line(key: str, row: dict[str, Any]) -> str:
-    """One row as text."""
+    """Format one row."""
     parts = []
     for state in ("cold", "warm"):
         if state in row:
@@ -180,7 +180,7 @@ def _line(key: str, row: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print and write the results."""
     result = engine_table(sys.argv[1:])
     folder = Path("bench-results")
     folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Files for `engine.py`: simulated tracks of the sizes that instruments write, with fixed seeds."""
+"""Files for `engine.py`: simulated tracks of realistic sizes, with fixed seeds."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +16,11 @@ HOUR, DAY = 3600.0, 86400.0
 
 
 def write_data(name: str, folder: Path) -> Path:
-    """Write one of the files, unless it is there.
+    """Write one of the files, unless it exists.
 
     Args:
         name: A key of `FILES`, or `gps-N` for one track of N fixes.
-        folder: Where to write.
+        folder: Output directory.
     """
     path = folder / f"{name}.{'parquet' if name == 'gps-1000000' else 'csv'}"
     if not path.exists():
@@ -30,17 +30,17 @@ def write_data(name: str, folder: Path) -> Path:
 
 
 def gps(n_fixes: int = 17_280) -> Trajectories:
-    """One track with a fix every 5 s and errors of 10 m: a day of it has 17,280."""
+    """Simulate one track with a fix every 5 s and errors of 10 m; a day has 17,280 fixes."""
     x = _simulated("langevin+noise", n_fixes - 1, 5.0, gamma=1 / 600, k=100.0, sigma=10.0)
     return Trajectories.from_arrays(x, dt=5.0, length_unit="m", time_unit="s")
 
 
 def animal(*, jitter: float = 0.0, seed: int = 1) -> Trajectories:
-    """An animal's collar: 3,526 fixes, one per hour, of which some are missing.
+    """Simulate an animal's collar: 3,526 hourly fixes, some of them missing.
 
     Args:
-        jitter: Standard deviation of the times in seconds; zero leaves whole hours.
-        seed: Seed.
+        jitter: Standard deviation of the times in seconds; zero for whole hours.
+        seed: Random seed.
     """
     rng = np.random.default_rng(seed)
     hours = np.cumsum(rng.choice([1, 2, 3, 7], size=3525, p=[0.93, 0.05, 0.015, 0.005]))
@@ -53,7 +53,7 @@ def animal(*, jitter: float = 0.0, seed: int = 1) -> Trajectories:
 
 
 def drifters(seed: int = 2) -> Trajectories:
-    """Raw satellite fixes of 8 drifters over 40 days: 10 to 20 a day, errors of 300 m."""
+    """Simulate satellite fixes of 8 drifters over 40 days: 10 to 20 a day, errors of 300 m."""
     rng = np.random.default_rng(seed)
     tracks, stamps = [], []
     for _ in range(8):
@@ -66,15 +66,15 @@ def drifters(seed: int = 2) -> Trajectories:
 
 
 def colloids(seed: int = 3) -> Trajectories:
-    """A single-particle file: 400 tracks of 10 to 100 frames at 30 ms, errors of 20 nm."""
+    """Simulate 400 single-particle tracks of 10 to 100 frames at 30 ms, errors of 20 nm."""
     rng = np.random.default_rng(seed)
     x = _simulated("brownian+noise", 100, 0.03, n=400, kappa=0.2, sigma=0.02)
-    tracks = [one[: rng.integers(10, 101)] for one in x]
+    tracks = [track[: rng.integers(10, 101)] for track in x]
     return Trajectories.from_arrays(tracks, dt=0.03, length_unit="um", time_unit="s")
 
 
 def molecules(seed: int = 4) -> Trajectories:
-    """Single molecules: 10,000 tracks of 4 to 20 frames in two classes, errors of 20 nm."""
+    """Simulate 10,000 molecules of two classes, 4 to 20 frames each, errors of 20 nm."""
     rng = np.random.default_rng(seed)
     slow = _simulated("brownian+noise", 19, 0.02, n=6000, kappa=0.05, sigma=0.02)
     fast = _simulated("brownian+noise", 19, 0.02, n=4000, seed=9, kappa=1.0, sigma=0.02)
@@ -83,13 +83,13 @@ def molecules(seed: int = 4) -> Trajectories:
 
 
 def square() -> Trajectories:
-    """100 particles, 100 steps, two axes."""
+    """Simulate 100 particles with 100 steps in two dimensions."""
     x = _simulated("langevin", 100, 0.1, n=100, gamma=1.0, k=1.0)
     return Trajectories.from_arrays(x, dt=0.1)
 
 
 def floats() -> Trajectories:
-    """38 tracks of 1,000 days, one position a day, of a velocity with two time scales."""
+    """Simulate 38 daily tracks of 1,000 days, of a velocity with two time scales."""
     x = _simulated("two_scale", 1000, 1.0, n=38, gamma=0.5, ratio=0.1, share=0.4, k=100.0)
     return Trajectories.from_arrays(x, dt=1.0, length_unit="km", time_unit="d")
 
@@ -97,7 +97,7 @@ def floats() -> Trajectories:
 def _simulated(
     name: str, n_steps: int, tau: float, *, n: int = 1, seed: int = 0, **theta: float
 ) -> np.ndarray:
-    """Positions at regular times by the package's simulator."""
+    """Simulate positions at regular times with the package."""
     model: Any = model_named(name, MODELS, 2)(**theta)
     key = jax.random.key(seed)
     return np.asarray(model.simulate(key, n_particles=n, n_steps=n_steps, n_dim=2, tau=tau))
@@ -106,7 +106,7 @@ def _simulated(
 def _walked(
     name: str, times: np.ndarray, theta: dict[str, float], rng: np.random.Generator
 ) -> np.ndarray:
-    """Positions of one particle at any times, by the model's exact transition."""
+    """Simulate one particle at any times, by the model's exact transition."""
     model: Any = model_named(name, MODELS, 2)(**theta)
     intervals, which = np.unique(np.diff(times), return_inverse=True)
     propagators, noises = map(np.asarray, jax.vmap(model.transition)(jnp.asarray(intervals)))

@@ -1,22 +1,23 @@
-"""Every sampler of evidence on targets with known answers: time, error, honesty of the error.
+"""Samplers of evidence on targets with known results: time, error, calibration of the error.
 
-`python benchmarks/evidence.py [SEEDS]`, 20 by default, writes docs/figures/evidence-methods.json,
-row by row, and prints the tables of docs/evidence.md; `make bench` runs it with 3 seeds. A row that
-takes more than a minute stops there, but not before half of the seeds; it says how many it had.
-Parts alone, added to the file: `python benchmarks/evidence.py scan [EVERY]`, a model with five
-parameters at every tenth tau or every so many; `... thirds`, the disagreement between thirds of
-bridge's draws. `... tables` does nothing but print what the file has.
+`python benchmarks/evidence.py [SEEDS [WORKERS]]`, 20 seeds and one process by default, writes
+docs/figures/evidence-methods.json and prints the tables of docs/evidence.md; `make bench` runs it
+with 3 seeds. A row that takes more than a minute stops after half of the seeds; it says how many it
+had. Single parts, added to the file: `python benchmarks/evidence.py scan [EVERY]`, a model with
+five parameters at every tenth (or EVERY-th) tau; `... thirds`, the disagreement between thirds of
+the draws of bridge sampling. `... tables` only prints the file.
 """
 
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from driftbayes.errors import Status
@@ -29,7 +30,7 @@ from driftbayes.inference.smc import smc
 from driftbayes.inference.target import AbstractTarget, Guide
 from driftbayes.priors import Exponential
 from driftbayes.reproduce.langevin import TAUS, hypotheses, simulate_data
-from driftbayes.testing.targets import BimodalTarget, ConstantTarget, GaussianTarget, TwoSpeeds
+from driftbayes.testing.targets import ConstantTarget, GaussianTarget, PeaksTarget, TwoSpeeds
 
 SAMPLERS = ("laplace_is", "bridge", "smc", "nested")
 _TAUS = (0.1, 1.0, 10.0, 50.0)
@@ -42,34 +43,32 @@ def _guide(target: AbstractTarget) -> Guide:
     """A Gaussian of the posterior's place and width, known here in closed form."""
     n = target.n_dim
     if isinstance(target, GaussianTarget):
-        spread = jnp.sqrt(target.sd**2 / (1 + target.sd**2))
-        return Guide(target.mean / (1 + target.sd**2), jnp.diag(spread), jnp.asarray(True))
-    width = 3.0 if isinstance(target, BimodalTarget) else 1.0
-    return Guide(jnp.zeros(n), width * jnp.eye(n), jnp.asarray(True))
+        spread = np.sqrt(target.sd**2 / (1 + target.sd**2))
+        return Guide(target.mean / (1 + target.sd**2), np.diag(spread))
+    width = 3.0 if isinstance(target, PeaksTarget) else 1.0
+    return Guide(np.zeros(n), width * np.eye(n))
 
 
 def _on_target(method: str, target: AbstractTarget, seed: int) -> Estimate:
-    key = jax.random.key(seed)
     if method == "laplace_is":
         return _importance(target, seed)
+    rng = np.random.default_rng(seed)
     if method == "bridge":
-        # Where there are two modes nobody knows where to start: from the prior.
-        guide = None if isinstance(target, BimodalTarget) else _guide(target)
-        return bridge(target, guide, key)
-    return smc(target, key) if method == "smc" else nested(target, key)
+        # With two modes the start is unknown: from the prior.
+        guide = None if isinstance(target, PeaksTarget) else _guide(target)
+        return bridge(target, guide, rng)
+    return smc(target, rng) if method == "smc" else nested(target, rng)
 
 
 def _importance(target: AbstractTarget, seed: int) -> Estimate:
     guide = _guide(target)
-    joint = jax.jit(jax.vmap(lambda z: (target.log_joint(z), target.log_likelihood(z))))
 
     def log_f(z: Any) -> tuple[Any, Any]:
-        parts = [joint(jnp.asarray(z[i : i + 32])) for i in range(0, len(z), 32)]
-        joints, fits = (np.concatenate([np.asarray(p[k]) for p in parts]) for k in (0, 1))
-        return joints, fits
+        log_prior, log_likelihood = target.log_densities(z)
+        return log_prior + log_likelihood, log_likelihood
 
-    center, factor = np.asarray(guide.center)[None], np.asarray(guide.factor)[None]
-    return quasi_importance(log_f, Components(center, factor, np.zeros(1)), seed=seed)
+    components = Components(guide.center[None], guide.factor[None], np.zeros(1))
+    return quasi_importance(log_f, components, seed=seed)
 
 
 def _row(
@@ -112,40 +111,65 @@ def _row(
     return row
 
 
-def analytic(n_seeds: int) -> Iterator[dict[str, Any]]:
-    """Targets whose evidence is known in closed form."""
-    targets: dict[str, Any] = {
-        "gaussian, 1": GaussianTarget.make(1),
-        "gaussian, 4": GaussianTarget.make(4),
-        "gaussian, 10": GaussianTarget.make(10),
-        "bimodal, 2": BimodalTarget.make(2),
-        "constant, 2": ConstantTarget(jnp.zeros(2)),
-    }
-    for name, target in targets.items():
-        for method in SAMPLERS:
-
-            def run(seed: int, method: str = method, target: Any = target) -> Estimate:
-                return _on_target(method, target, seed)
-
-            yield _row(name, method, target.n_dim, target.log_evidence, run, n_seeds)
+TARGETS: dict[str, Any] = {
+    "gaussian, 1": GaussianTarget.make(1),
+    "gaussian, 4": GaussianTarget.make(4),
+    "gaussian, 10": GaussianTarget.make(10),
+    "two peaks, 2": PeaksTarget.make(2),
+    "constant, 2": ConstantTarget(2),
+}
 
 
-def langevin(n_seeds: int) -> Iterator[dict[str, Any]]:
-    """The paper's Langevin experiment at four sampling times, against quadrature."""
-    data = simulate_data(0)
-    for hypothesis in hypotheses():
-        for tau in _TAUS:
-            one = Batch.of(data[int(np.argmin(np.abs(np.log(TAUS / tau))))])
-            exact = evidence(hypothesis, one).log_evidence
-            for method in SAMPLERS:
+def analytic_row(name: str, method: str, n_seeds: int) -> dict[str, Any]:
+    """Measure a sampler on a target whose evidence is known in closed form."""
+    target = TARGETS[name]
 
-                def run(
-                    seed: int, method: Any = method, one: Batch = one, h: Hypothesis = hypothesis
-                ) -> Any:
-                    return evidence(h, one, method=method, seed=seed)
+    def run(seed: int) -> Estimate:
+        return _on_target(method, target, seed)
 
-                name = f"{hypothesis.name}, τ {tau:g}"
-                yield _row(name, method, len(hypothesis.names), exact, run, n_seeds)
+    return _row(name, method, target.n_dim, target.log_evidence, run, n_seeds)
+
+
+def langevin_row(name: str, method: str, n_seeds: int) -> dict[str, Any]:
+    """Measure a sampler on the paper's Langevin experiment, against quadrature.
+
+    Args:
+        name: Model and sampling time, as in "langevin, τ 10".
+        method: Name of the sampler.
+        n_seeds: Number of seeds.
+    """
+    model, tau = name.split(", τ ")
+    hypothesis = next(h for h in hypotheses() if h.name == model)
+    place = int(np.argmin(np.abs(np.log(TAUS / float(tau)))))
+    data = Batch.of(simulate_data(0)[place])
+    exact = evidence(hypothesis, data).log_evidence
+
+    def run(seed: int) -> Any:
+        return evidence(hypothesis, data, method=method, seed=seed)
+
+    return _row(name, method, len(hypothesis.names), exact, run, n_seeds)
+
+
+def rows(n_seeds: int, workers: int = 1) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Measure all samplers on known targets and on the Langevin experiment.
+
+    Args:
+        n_seeds: Number of seeds.
+        workers: Number of processes; times are those of processes side by side.
+    """
+    names = [f"{h.name}, τ {tau:g}" for h in hypotheses() for tau in _TAUS]
+    parts = [(analytic_row, list(TARGETS)), (langevin_row, names)]
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_double) as pool:
+        tasks = [
+            [pool.submit(row, name, method, n_seeds) for name in names for method in SAMPLERS]
+            for row, names in parts
+        ]
+        known, simulated = ([task.result() for task in part] for part in tasks)
+    return known, simulated
+
+
+def _double() -> None:
+    jax.config.update("jax_enable_x64", True)
 
 
 def many_parameters(every: int = 10) -> dict[str, Any]:
@@ -191,17 +215,11 @@ def thirds(n_seeds: int = 50) -> dict[str, Any]:
     return out
 
 
-def evidence_methods(
-    n_seeds: int = 3, report: Callable[[dict[str, Any]], None] | None = None
-) -> dict[str, Any]:
-    """All of it; `report` is given what there is after every row."""
-    result: dict[str, Any] = {"analytic": [], "langevin": []}
-    for name, rows in (("analytic", analytic(n_seeds)), ("langevin", langevin(n_seeds))):
-        for row in rows:
-            result[name].append(row)
-            if report is not None:
-                report(result)
-    return result | {"many_parameters": many_parameters(), "thirds": thirds()}
+def evidence_methods(n_seeds: int = 3, workers: int = 1) -> dict[str, Any]:
+    """Run all parts of this benchmark."""
+    known, simulated = rows(n_seeds, workers)
+    parts = {"many_parameters": many_parameters(), "thirds": thirds()}
+    return {"analytic": known, "langevin": simulated} | parts
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -227,7 +245,7 @@ def _write(result: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    jax.config.update("jax_enable_x64", True)
+    _double()
     parts = {"scan": ("many_parameters", many_parameters), "thirds": ("thirds", thirds)}
     word = sys.argv[1] if len(sys.argv) > 1 else "20"
     if word in parts or word == "tables":
@@ -236,7 +254,7 @@ if __name__ == "__main__":
             name, function = parts[word]
             result[name] = function(*map(int, sys.argv[2:]))
     else:
-        result = evidence_methods(int(word), _write)
+        result = evidence_methods(int(word), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     _write(result)
     print(table(result["analytic"] + result["langevin"]))
     for name in ("many_parameters", "thirds"):

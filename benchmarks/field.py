@@ -1,4 +1,4 @@
-"""Fields: errors beside those of maps, cellular flow, seasons against place, and growth with data.
+"""Fields: errors of fields and maps, cellular flow, seasons against place, growth with data.
 
 python benchmarks/field.py errors 900 5
 python benchmarks/field.py cells
@@ -30,7 +30,7 @@ _DAY = 86400.0
 
 
 def errors(n_steps: int, n_sets: int) -> None:
-    """Error and coverage of map and field on the same data sets, where κ varies by 70 %."""
+    """Print error and coverage of map and field on the same data sets, where κ varies by 70 %."""
     axis = (np.arange(16) + 0.5) / 16
     points = np.stack([a.ravel() for a in np.meshgrid(axis, axis)], axis=-1)
     truth = kappa_at(points, 0.7)
@@ -66,9 +66,9 @@ def _scored(mean: FloatArray, sd: FloatArray, truth: FloatArray) -> tuple[float,
 
 
 def homogenised(peclet: float, n: int = 24) -> float:
-    """κ_eff/κ of cellular flow, ψ = sin x sin y, at Péclet number U/(κk), by the cell problem.
+    """Compute κ_eff/κ of cellular flow, ψ = sin x sin y, at Péclet number U/(κk).
 
-    χ solves u·∇χ - κ∇²χ = -u_x in Fourier modes; κ_eff/κ = 1 + ⟨|∇χ|²⟩.
+    The cell problem u·∇χ - κ∇²χ = -u_x is solved in Fourier modes; κ_eff/κ = 1 + ⟨|∇χ|²⟩.
     """
     kappa = 1 / peclet
     modes = [(k, m) for k in range(-n, n + 1) for m in range(-n, n + 1) if (k, m) != (0, 0)]
@@ -100,7 +100,7 @@ def homogenised(peclet: float, n: int = 24) -> float:
 
 
 def cellular(peclet: float, n: int, n_fixes: int, tau: float, seed: int) -> db.Trajectories:
-    """Particles in ψ = sin x sin y with κ = 1/Pe, recorded every tau."""
+    """Simulate particles in ψ = sin x sin y with κ = 1/Pe, recorded every tau."""
     rng = np.random.default_rng(seed)
     kappa, n_sub = 1 / peclet, int(np.ceil(tau / 0.05))
     dt = tau / n_sub
@@ -121,7 +121,7 @@ def cellular(peclet: float, n: int, n_fixes: int, tau: float, seed: int) -> db.T
 
 
 def cells() -> None:
-    """κ of cellular flow at long times by `compare` and `map`, beside the cell problem."""
+    """Compare κ of cellular flow at long times, by `compare` and `map`, with the cell problem."""
     for peclet in (2.0, 10.0, 30.0):
         data = cellular(peclet, 300, 8, 8 * peclet, 0)
         known = homogenised(peclet) / peclet
@@ -137,7 +137,7 @@ def cells() -> None:
 
 
 def seasonal(kind: str, n_tracks: int, seed: int) -> db.Trajectories:
-    """A year of daily steps; κ = 500 or 2,000 m²/s by season, by place, or 1,000 throughout."""
+    """Simulate a year of daily steps; κ = 500 or 2,000 m²/s by season or place, or 1,000."""
     rng = np.random.default_rng(seed)
     start = np.datetime64("2020-01-01")
     months = (start + np.arange(365)).astype("M8[M]").astype(int) % 12
@@ -157,7 +157,7 @@ def seasonal(kind: str, n_tracks: int, seed: int) -> db.Trajectories:
 
 
 def seasons(n_sets: int = 3) -> None:
-    """Ln Z of places and of seasons, less that of constants, by what varies."""
+    """Print ln Z of places and of seasons, minus that of constant parameters."""
     models = hypotheses("brownian", u_rms=0.1, timescale=_DAY)
     for kind in ("season", "place", "neither"):
         for n_tracks in (10, 60):
@@ -173,7 +173,7 @@ def seasons(n_sets: int = 3) -> None:
 
 
 def growth(n_points: int, model: str = "brownian", names: str = "") -> None:
-    """Processor time and memory of a fit."""
+    """Print CPU time and memory of a fit."""
     if model == "brownian":
         data = db.displacements(tracks(n_points, 0.7, 0), 1.0)
     else:

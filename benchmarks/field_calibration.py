@@ -15,16 +15,16 @@ from driftbayes.testing.field_calibration import CASES, judge, summary
 
 
 def calibration(*arguments: str) -> None:
-    """Print a row of each case: scaled errors and ln K of many data sets."""
+    """Print a row for each case: scaled errors and ln K of many data sets."""
     parser = argparse.ArgumentParser(prog="benchmarks/field.py calibration")
     parser.add_argument("case", choices=[*CASES, "all"])
     parser.add_argument("n", type=int, help="data sets")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--json", help="also write the figures to this file")
     args = parser.parse_args(arguments)
-    # All but the slow one.
+    # All except the slow one.
     names = [name for name in CASES if name != "2d-long"] if args.case == "all" else [args.case]
-    # Workers are started with one thread each.
+    # Each worker has one thread.
     os.environ |= {"NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     rows = {}
     with multiprocessing.get_context("spawn").Pool(args.workers) as pool:

@@ -1,7 +1,7 @@
-"""How the cost of a step grows with the grid and with the particles, on this machine's processor.
+"""Growth of the cost of a step with the grid and the number of particles, on this machine.
 
 `python benchmarks/growth.py` measures and writes `docs/figures/growth-BACKEND.json`;
-`python benchmarks/growth.py --figure` draws `docs/figures/growth.png` from the files there.
+`python benchmarks/growth.py --figure` draws `docs/figures/growth.png` from these files.
 """
 
 import json
@@ -24,13 +24,13 @@ from driftbayes.turbulence.particles import INTERPOLATIONS, seed_particles  # no
 
 FIGURES = Path("docs/figures")
 GRIDS = {"cpu": (64, 128, 256, 512, 1024), "gpu": (128, 256, 512, 1024, 2048, 4096)}
-# The grid on which particles are counted.
+# Grid for the measurements with particles.
 HOME = {"cpu": 256, "gpu": 1024}
 PARTICLES = {"cpu": (10**3, 10**4, 10**5, 10**6), "gpu": (10**3, 10**4, 10**5, 10**6, 10**7)}
 
 
 def measure() -> dict[str, Any]:
-    """Microseconds per step of the flow alone, and with particles."""
+    """Measure microseconds per step of the flow alone, and with particles."""
     backend = jax.default_backend()
     result: dict[str, Any] = {
         "backend": backend,
@@ -83,7 +83,7 @@ def _best(work: Callable[[], Any], repeats: int = 4) -> float:
 
 
 def draw() -> Path:
-    """Both panels for every processor measured so far."""
+    """Draw both panels for every backend measured so far."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -124,7 +124,7 @@ def draw() -> Path:
 
 
 def main() -> None:
-    """Measure, or draw."""
+    """Measure or draw."""
     if "--figure" in sys.argv:
         print(draw())
         return

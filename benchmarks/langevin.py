@@ -1,4 +1,4 @@
-"""The paper's experiments against the paper's procedure, written plainly in NumPy and SciPy."""
+"""Time of the paper's experiments, relative to the paper's procedure in NumPy and SciPy."""
 
 import time
 from dataclasses import replace
@@ -14,7 +14,7 @@ from driftbayes.testing import reference
 
 
 def plain_seconds(data: Displacements) -> float:
-    """One multivariate-normal density per particle and axis, Nelder-Mead, finite differences."""
+    """Time the paper's procedure: a density per particle and axis, Nelder-Mead, differences."""
     dx = data.as_array()
     start = time.perf_counter()
     reference.laplace_evidence(dx, data.tau, "brownian", {"kappa": 1.0}, tolerance="scipy")
@@ -25,10 +25,10 @@ def plain_seconds(data: Displacements) -> float:
 
 
 def ours_seconds(many: list[Displacements], repeats: int = 7) -> tuple[float, float]:
-    """Both models by Laplace and exactly, the pass over the data included: first call, and best."""
+    """Time both models by Laplace and exactly, including the pass over the data: first, best."""
 
     def once() -> float:
-        # New objects, so that nothing prepared for the last run is found again.
+        # New objects, so that nothing is reused from the previous run.
         fresh = [replace(data) for data in many]
         start = time.perf_counter()
         scan_displacements(fresh, hypotheses(), method="laplace")
@@ -40,7 +40,7 @@ def ours_seconds(many: list[Displacements], repeats: int = 7) -> tuple[float, fl
 
 
 def langevin_experiment() -> dict[str, Any]:
-    """The 100-tau experiment, 100 particles, 10 steps, 3 dimensions."""
+    """Time the experiment with 100 tau, 100 particles, 10 steps and 3 dimensions."""
     data = simulate_data(seed=0)
     chosen = [10, 50, 60, 85]
     plain = [plain_seconds(data[i]) for i in chosen]
@@ -59,7 +59,7 @@ def langevin_experiment() -> dict[str, Any]:
 
 
 def turbulence_size() -> dict[str, Any]:
-    """Data of the size of the paper's turbulence experiment, 1000 particles, 25 steps, 2 axes."""
+    """Time data of the size of the paper's turbulence experiment: 1000 × 25 × 2."""
     import jax
 
     model = Langevin(gamma=1.0, k=1.0)

@@ -1,11 +1,11 @@
 """Compare learned transition densities with the truth, on simulated displacements.
 
-    python benchmarks/learned.py langevin     # the true density given the displacement before
-    python benchmarks/learned.py diffusivity  # Brownian motion whose diffusivity depends on place
-    python benchmarks/learned.py homogeneous  # Brownian motion alike everywhere
+    python benchmarks/learned.py langevin     # truth: density given the previous displacement
+    python benchmarks/learned.py diffusivity  # Brownian motion, diffusivity depends on position
+    python benchmarks/learned.py homogeneous  # homogeneous Brownian motion
 
-Each prints the mean log density of displacements of 200 unseen trajectories less that of the true
-density, in nats per displacement, and the standard error over data sets.
+Each prints the mean log density of displacements of 200 held-out trajectories minus that of the
+true density, in nats per displacement, and the standard error over data sets.
 """
 
 __all__ = ["CASES", "deficits"]
@@ -29,12 +29,12 @@ Case = Callable[[np.random.Generator, int], tuple[Displacements, FloatArray]]
 
 
 def _gaussian(dx: FloatArray, mean: FloatArray | float, variance: FloatArray | float) -> FloatArray:
-    """Log density of isotropic Gaussians in two dimensions."""
+    """Compute the log density of isotropic Gaussians in two dimensions."""
     return -np.sum((dx - mean) ** 2, axis=1) / (2 * variance) - np.log(2 * np.pi * variance)
 
 
 def langevin(rng: np.random.Generator, n: int) -> tuple[Displacements, FloatArray]:
-    """Langevin motion; the truth given the displacement before it, and nothing earlier."""
+    """Simulate Langevin motion; the truth is the density given the previous displacement."""
     dx = reference.simulate_langevin(rng, n, N_STEPS, 2, TAU, 1.0, 1.0)
     data = Displacements.from_array(dx, TAU, start=np.zeros((n, 2)))
     # Variance of a displacement and covariance of successive ones, with gamma = k = tau = 1.
@@ -45,7 +45,7 @@ def langevin(rng: np.random.Generator, n: int) -> tuple[Displacements, FloatArra
 
 
 def diffusivity(rng: np.random.Generator, n: int) -> tuple[Displacements, FloatArray]:
-    """Independent Gaussian steps whose variance varies with place by a factor of nine."""
+    """Simulate independent Gaussian steps whose variance varies in space by a factor of nine."""
     x, dx, truth = rng.uniform(-1, 1, (n, 2)), [], []
     start = x.copy()
     for _ in range(N_STEPS):
@@ -59,7 +59,7 @@ def diffusivity(rng: np.random.Generator, n: int) -> tuple[Displacements, FloatA
 
 
 def homogeneous(rng: np.random.Generator, n: int) -> tuple[Displacements, FloatArray]:
-    """Brownian motion alike everywhere."""
+    """Simulate homogeneous Brownian motion."""
     dx = rng.standard_normal((n, N_STEPS, 2))
     data = Displacements.from_array(dx, TAU, start=rng.normal(size=(n, 2)))
     return data, _gaussian(data.dx, 0.0, 1.0)
@@ -73,13 +73,13 @@ CASES: dict[str, Case] = {
 
 
 def deficits(case: str, n_train: int, n_sets: int, seed: int = 0) -> dict[str, FloatArray]:
-    """Mean log density of unseen steps less that of the truth, for each density and data set.
+    """Compute the mean log density of held-out steps minus the truth, by density and data set.
 
     Args:
         case: One of `CASES`.
-        n_train: Trajectories to learn from, 50 steps each.
-        n_sets: Data sets, learned from one by one and judged by the same unseen trajectories.
-        seed: Key of the data and of the training.
+        n_train: Training trajectories, 50 steps each.
+        n_sets: Training data sets, scored on the same held-out trajectories.
+        seed: Random seed of the data and of the training.
     """
     rng = np.random.default_rng([seed, n_train])
     data, truth = CASES[case](rng, n_train * n_sets + N_TEST)

@@ -31,19 +31,19 @@ def hypotheses(*names: str, u_rms: float = 0.02, timescale: float = 1.0) -> Any:
 
 
 def kappa_at(x: FloatArray, amplitude: float) -> FloatArray:
-    """Diffusivity that varies by so much of its mean."""
+    """Evaluate a diffusivity that varies by a fraction of its mean."""
     wave = np.sin(2 * np.pi * x[..., 0] / SIDE) * np.sin(2 * np.pi * x[..., 1] / SIDE)
     return np.asarray(KAPPA * (1 + amplitude * wave))
 
 
 def tracks(n_steps: int, amplitude: float, seed: int) -> db.Trajectories:
-    """Brownian tracks, begun anywhere in the region, with the drift of a well-mixed state."""
+    """Simulate Brownian tracks that start anywhere in the region, with well-mixed drift."""
     rng = np.random.default_rng(seed)
     n = max(n_steps // N_STEPS, 1)
     x = np.empty((n, N_STEPS + 1, 2))
     x[:, 0] = rng.uniform(0, SIDE, (n, 2))
     k = 2 * np.pi / SIDE
-    # Several short steps within a sampling time: the coefficients change on the way.
+    # Several short steps per sampling time, because the coefficients change along the path.
     n_within = 4
     for i in range(N_STEPS):
         here = x[:, i]
@@ -58,7 +58,7 @@ def tracks(n_steps: int, amplitude: float, seed: int) -> db.Trajectories:
 
 
 def homogeneous(n_sets: int) -> None:
-    """Data sets of 900 steps with constant parameters."""
+    """Map data sets of 900 steps with constant parameters."""
     models = hypotheses("brownian")
     log_k, divided = [], []
     for seed in range(n_sets):
@@ -73,9 +73,9 @@ def homogeneous(n_sets: int) -> None:
 
 
 def map_error(found: TreeMap, model: str, name: str, amplitude: float) -> tuple[float, ...]:
-    """Relative error of a map within the region, and how often its errors cover the truth.
+    """Compute the relative error of a map within the region, and the coverage of its errors.
 
-    The truth is the diffusivity at a place, or its mean over the cell that the place is in.
+    The truth is the diffusivity at a position, or its mean over the cell.
     """
     depth = found.levels.depth
     mean, sd, within = found.averaged(model)[name]
@@ -100,7 +100,7 @@ def map_error(found: TreeMap, model: str, name: str, amplitude: float) -> tuple[
 
 
 def error() -> None:
-    """Diffusivity that varies by 70 %: evidence, and error of the map against number of data."""
+    """Print evidence and error against the number of data, where κ varies by 70 %."""
     models = hypotheses("brownian")
     print("within 1 and 2 errors: truth at a place (error with variation within cells), and its")
     print("mean over the cell (error alone)")
@@ -130,12 +130,12 @@ def error() -> None:
 
 
 def fixed_grids(found: TreeMap) -> list[float]:
-    """Ln K of grids of equal cells at each depth, over constant parameters."""
+    """Compute ln K of grids of equal cells at each depth, over constant parameters."""
     tree = found["brownian"]
     ends = np.cumsum([len(level) for level in found.levels.codes])[:-1]
     by_depth = np.split(tree.leaves.log_evidence, ends)
     values = []
-    # Cells that are not divided further stand for their parts.
+    # Cells that are not divided further represent their parts.
     undivided = 0.0
     for depth in range(1, len(by_depth)):
         has_children = np.isin(np.arange(len(by_depth[depth - 1])), found.levels.parents[depth])
@@ -146,7 +146,7 @@ def fixed_grids(found: TreeMap) -> list[float]:
 
 
 def shear() -> None:
-    """Flow U sin ky: resolved at a short sampling time, Taylor's dispersion at a long one."""
+    """Map the flow U sin ky: resolved at a short sampling time, Taylor dispersion at a long one."""
     rng = np.random.default_rng(1)
     u, k, kappa, dt = 1.0, 2 * np.pi, 0.05, 0.01
     n, n_steps = 300, 30_000
@@ -172,7 +172,7 @@ def shear() -> None:
 
 
 def floats(file: str, tau: str) -> None:
-    """Real floats, and Langevin motion simulated on the same times."""
+    """Map real floats, and Langevin motion simulated at the same times."""
     data = db.read(file)
     assert isinstance(data, db.Trajectories)
     at = db.displacements(data, tau).tau
@@ -190,7 +190,7 @@ def floats(file: str, tau: str) -> None:
 
 
 def control(data: db.Trajectories, hypothesis: Hypothesis, tau: float) -> db.Trajectories:
-    """Langevin motion with the parameters of the data, alike everywhere, at the same times."""
+    """Simulate homogeneous Langevin motion with the parameters and times of the data."""
     fit = db.compare(data, tau, models=[hypothesis], sensitivity=False)["langevin"].parameters
     model = db.Langevin(gamma=fit["gamma"].mean, k=fit["k"].mean)
     pieces, times, first = [], [], 0
@@ -210,7 +210,7 @@ def control(data: db.Trajectories, hypothesis: Hypothesis, tau: float) -> db.Tra
 
 
 def start_of(data: db.Trajectories, row: int) -> FloatArray:
-    """Where a trajectory begins, on one plane."""
+    """Return the start of a trajectory on one plane."""
     if data.lonlat is None:
         return np.asarray(data.positions[row])
     lon, lat = np.radians(data.lonlat[row])
@@ -218,7 +218,7 @@ def start_of(data: db.Trajectories, row: int) -> FloatArray:
 
 
 def speed(max_points: int = 1_000_000) -> None:
-    """Time and memory, each case in a process of its own: one long track and many short ones."""
+    """Measure time and memory in separate processes: one long track, and many short ones."""
     print("points     tracks  model          times      cells  seconds  of processors  memory")
     for n_points in (1_000, 100_000, 1_000_000):
         for n_each in (n_points, 100):
@@ -230,7 +230,7 @@ def speed(max_points: int = 1_000_000) -> None:
 
 
 def one_speed(n_points: int, n_each: int, model: str, times: str) -> None:
-    """Print time and memory of one map, its kernels compiled and its programs loaded before."""
+    """Print time and memory of one map, without compilation."""
     rng = np.random.default_rng(0)
     n = n_points // n_each
     x = np.cumsum(rng.normal(0, 0.01, (n, n_each, 2)), axis=1) + rng.uniform(0, 1, (n, 1, 2))
@@ -251,7 +251,7 @@ def one_speed(n_points: int, n_each: int, model: str, times: str) -> None:
 
 
 def figure(path: str) -> None:
-    """Draw a known diffusivity and its maps from more and more data."""
+    """Draw a known diffusivity and its maps from increasing numbers of data."""
     from matplotlib.figure import Figure
 
     models = hypotheses("brownian")

@@ -1,4 +1,4 @@
-"""Whole commands in child processes: wall time, CPU time, peak memory, compilations."""
+"""Measure commands in child processes: wall time, CPU time, peak memory, compilations."""
 
 import os
 import re
@@ -18,13 +18,13 @@ _PEAK = re.compile(r"VmHWM:\s*(\d+) kB")
 
 @dataclass(frozen=True)
 class Measured:
-    """What one command took.
+    """Resources used by one command.
 
     Args:
         wall: Seconds from start to end.
-        cpu: Seconds of processor time, all threads, user and system.
+        cpu: Seconds of CPU time of all threads, user and system.
         peak_mb: Peak resident memory, in 10⁶ bytes.
-        compiled: Programs that XLA compiled and did not find in the cache.
+        compiled: Number of programs that XLA compiled, without those from the cache.
         code: Exit code; -9 if stopped.
     """
 
@@ -35,7 +35,7 @@ class Measured:
     code: int
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Return plain numbers."""
         return {key: round(value, 3) for key, value in asdict(self).items()}
 
 
@@ -75,7 +75,7 @@ def run_command(arguments: list[str], cache: Path, *, limit: float = 600.0) -> M
 
 
 def _wait(child: "subprocess.Popen[bytes]", deadline: float) -> tuple[int, Any, float]:
-    """Exit code, resource usage and peak memory of a child; it is stopped at the deadline."""
+    """Return exit code, resource usage and peak memory of a child; stop it at the deadline."""
     peak = 0.0
     while True:
         peak = _peak_bytes(child.pid) or peak
@@ -90,9 +90,9 @@ def _wait(child: "subprocess.Popen[bytes]", deadline: float) -> tuple[int, Any, 
 
 
 def _peak_bytes(pid: int) -> float | None:
-    """Peak resident memory of a running process; None where the system does not say.
+    """Return the peak resident memory of a running process; None if unknown.
 
-    The peak that `wait4` reports holds that of the parent, of which a child is a copy at first.
+    The peak that `wait4` reports includes that of the parent, because a child starts as its copy.
     """
     try:
         found = _PEAK.search(Path(f"/proc/{pid}/status").read_text())

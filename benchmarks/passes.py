@@ -1,4 +1,4 @@
-"""The pass over the data: against memory bandwidth, and growth with the length of a trajectory."""
+"""Speed of the pass over the data: relative to memory bandwidth, and growth with length."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from driftbayes.data.sampling import Displacements
-from driftbayes.likelihood import PaddedSteps, second_moments
+from driftbayes.likelihood import second_moments
 from driftbayes.models import Langevin
 
 
@@ -22,14 +22,14 @@ def _best(function: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def statistics_pass() -> list[dict[str, Any]]:
-    """Bytes per second of the second moments, against reading the same array and against BLAS."""
+    """Measure bytes per second of the second moments, of reading the array, and of BLAS."""
     rows = []
     rng = np.random.default_rng(0)
     for n_particles, n_steps, n_dim in ((2_000_000, 10, 3), (1_000_000, 25, 2), (200, 150_000, 2)):
         dx = rng.standard_normal((n_particles, n_steps, n_dim))
         data = Displacements.from_array(dx, 1.0)
         seconds = _best(lambda d=data: second_moments(d))  # type: ignore[misc]
-        # The most a pass could do: read every number once, on all cores that NumPy uses.
+        # Upper limit: reading every number once, on all cores that NumPy uses.
         flat = dx.reshape(-1)
         reading = _best(lambda f=flat: f @ f)  # type: ignore[misc]
         width = min(n_steps, 32)
@@ -52,21 +52,19 @@ def statistics_pass() -> list[dict[str, Any]]:
 
 
 def long_trajectories() -> list[dict[str, Any]]:
-    """Seconds of the pass, and of one state-space likelihood, for one ever longer trajectory."""
+    """Time the pass and one state-space likelihood for trajectories of increasing length."""
     rows = []
     model = Langevin(gamma=1.0, k=1.0)
-    likelihood = jax.jit(lambda gamma, data: Langevin(gamma=gamma, k=1.0).log_likelihood(data))
     for n_steps in (10_000, 100_000, 1_000_000):
         x = model.simulate(jax.random.key(0), n_particles=1, n_steps=n_steps, n_dim=2, tau=0.1)
         data = Displacements.from_array(np.diff(np.asarray(x), axis=1), 0.1)
-        padded = PaddedSteps.from_displacements(data)
-        likelihood(1.0, padded).block_until_ready()
+        model.log_likelihood(data, engine="kalman")
         rows.append(
             {
                 "steps": n_steps,
                 "moments_seconds": _best(lambda d=data: second_moments(d), 3),  # type: ignore[misc]
-                "kalman_seconds": _best(
-                    lambda p=padded: likelihood(1.0, p).block_until_ready(),  # type: ignore[misc]
+                "filter_seconds": _best(
+                    lambda d=data: model.log_likelihood(d, engine="kalman"),  # type: ignore[misc]
                     3,
                 ),
             }

@@ -1,4 +1,4 @@
-"""The likelihood of two states against statsmodels' Kalman filter and celerite2's factorisation."""
+"""Speed of the likelihood, relative to statsmodels' Kalman filter and to celerite2."""
 
 import time
 from collections.abc import Callable
@@ -24,13 +24,13 @@ _AGREEMENT = 1e-8
 
 
 def per_step() -> dict[str, Any]:
-    """Nanoseconds of ln L per step of two axes: ours, and peers on the same model and data."""
+    """Measure nanoseconds of ln L per step of two axes, for the same model and data."""
     data = displacements(gps(), TAU)
     n_steps = len(data.dx)
     noisy = _ours(data, "langevin+noise", THETA)
     peer = _statsmodels(data.dx, THETA)
     _agree(noisy[0], peer[0])
-    # Without errors of fixes, at regular times, celerite2 has the model too.
+    # celerite2 supports the model without measurement errors at regular times.
     exact = {key: THETA[key] for key in ("gamma", "k")}
     clean = _ours(data, "langevin", exact)
     celerite = _celerite(data.dx, exact)
@@ -59,7 +59,7 @@ def _agree(a: float, b: float) -> None:
 
 
 def _best(function: Callable[[], Any], repeats: int = 5) -> float:
-    """CPU seconds of the fastest call: other work on the machine does not count."""
+    """Return the CPU time of the fastest call, which other work on the machine hardly affects."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
@@ -69,7 +69,7 @@ def _best(function: Callable[[], Any], repeats: int = 5) -> float:
 
 
 def _ours(data: Any, name: str, theta: dict[str, float]) -> tuple[float, float]:
-    """Ln L, and CPU seconds per parameter value of the engine."""
+    """Return ln L, and the engine's CPU time per parameter value."""
     model: Any = model_named(name, MODELS, data.n_dim)
     hypothesis = Hypothesis(model, **{key: Exponential(1.0) for key in theta})
     engine = FilterEngine(make_runs(data))
@@ -82,7 +82,7 @@ def _ours(data: Any, name: str, theta: dict[str, float]) -> tuple[float, float]:
 
 
 def _statsmodels(dx: np.ndarray, theta: dict[str, float]) -> tuple[float, float]:
-    """The same with statsmodels: the axes one after the other."""
+    """Return the same for statsmodels, axis by axis."""
     from statsmodels.tsa.statespace.kalman_filter import KalmanFilter
 
     model: Any = model_named("langevin+noise", MODELS, 2)(**theta)
@@ -91,7 +91,7 @@ def _statsmodels(dx: np.ndarray, theta: dict[str, float]) -> tuple[float, float]
     variance = theta["sigma"] ** 2
     filters = []
     for axis in range(dx.shape[1]):
-        # Positions relative to the first fix, which has an error of its own.
+        # Positions relative to the first fix, which has a separate error.
         x = np.cumsum(dx[:, axis])
         kalman = KalmanFilter(k_endog=1, k_states=2, k_posdef=2)
         kalman.bind(np.asfortranarray(x[None]))
@@ -114,7 +114,7 @@ def _statsmodels(dx: np.ndarray, theta: dict[str, float]) -> tuple[float, float]
 
 
 def _celerite(dx: np.ndarray, theta: dict[str, float]) -> tuple[float, float]:
-    """Steps of exact positions at regular times: an exponential, and less than it at lag zero."""
+    """Return the same for celerite2: an exponential, with a smaller value at lag zero."""
     import celerite2
     from celerite2 import terms
 

@@ -1,4 +1,4 @@
-"""A report of 100 sampling times and six models: how large it is, and how soon it is open."""
+"""Size and loading time of a report of 100 sampling times and six models."""
 
 __all__ = ["report_page"]
 
@@ -27,10 +27,10 @@ _MODELS = (
 
 
 def report_page(n_taus: int = 100) -> dict[str, Any]:
-    """Scan, write, open in Chromium, move the slider; seconds and bytes.
+    """Scan, write the report, open it in Chromium and move the slider; return times and sizes.
 
     Args:
-        n_taus: Sampling times.
+        n_taus: Number of sampling times.
     """
     rng = np.random.default_rng(0)
     dx = reference.simulate_langevin(rng, 20, 2000, 2, 0.1, 1.0, 1.0)
@@ -56,7 +56,7 @@ def report_page(n_taus: int = 100) -> dict[str, Any]:
 
 
 def _opened(page: Path) -> dict[str, float]:
-    """Seconds until the page is open and drawn, and for one move of the slider; medians of five."""
+    """Return seconds to open and draw the page, and to move the slider; medians of five."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         return {}
@@ -69,7 +69,7 @@ def _opened(page: Path) -> dict[str, float]:
             tab = browser.new_page(viewport={"width": 1280, "height": 900})
             started = time.perf_counter()
             tab.goto(page.as_uri())
-            # Two frames later it has been painted.
+            # After two frames it is painted.
             tab.evaluate("new Promise(f => requestAnimationFrame(() => requestAnimationFrame(f)))")
             opening.append(time.perf_counter() - started)
             started = time.perf_counter()

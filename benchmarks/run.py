@@ -1,4 +1,4 @@
-"""Run all benchmarks in one go and print ratios: `make bench`."""
+"""Run all benchmarks and print ratios: `make bench`."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from turbulence import flow_steps  # noqa: E402
 
 
 def main() -> None:
-    """Run, print, write."""
+    """Run, print and write the results."""
     result = {
         "machine": {
             "cores": os.cpu_count(),

@@ -2,7 +2,7 @@
 
     python benchmarks/sde.py cost            # per likelihood: particles, steps, inner particles
     python benchmarks/sde.py evidence        # of 100 particles and 25 steps
-    python benchmarks/sde.py gpu             # both, on whatever device JAX finds first
+    python benchmarks/sde.py gpu             # both, on the default device of JAX
     python benchmarks/sde.py ranks random_flight 160 --workers 16 --seed 0   # calibration
 
 The equation is Thomson's well-mixed random flight with σ(x) = s (1 + sin(x/4)/2), T = 1, τ = 1/2.
@@ -26,12 +26,12 @@ TAU = 0.5
 
 
 def sigma(x: jax.Array, theta: Any) -> jax.Array:
-    """Standard deviation of the velocity."""
+    """Return the standard deviation of the velocity."""
     return theta.s * (1 + 0.5 * jnp.sin(x / 4))
 
 
 def drift(x: jax.Array, u: jax.Array, t: jax.Array, theta: Any) -> jax.Array:
-    """Thomson's drift of one axis, with a σ that depends on the place along it."""
+    """Return Thomson's drift of one axis, with a σ that depends on the position along it."""
     slope = theta.s * 0.125 * jnp.cos(x / 4)
     here = sigma(x, theta)
     return -u / theta.T + here * slope * (1 + (u / here) ** 2)
@@ -47,7 +47,7 @@ FLIGHT = SDE(
 
 
 def flight_data(n_particles: int, n_steps: int) -> Displacements:
-    """Simulated displacements in a plane, from places spread over one period of σ."""
+    """Simulate displacements in a plane, from positions spread over one period of σ."""
     places = np.random.default_rng(0).uniform(0, 8 * np.pi, (n_particles, 2))
     start = jnp.asarray(places)
     law, theta = FLIGHT.law, FLIGHT(s=1.0, T=1.0).theta()
@@ -74,7 +74,7 @@ def cost() -> None:
 
 
 def whole_evidence() -> None:
-    """Print the time of an evidence, and how much of it went into compiling programs."""
+    """Print the time of an evidence, and the time spent compiling."""
     data = flight_data(100, 25)
     compiled: list[float] = []
 

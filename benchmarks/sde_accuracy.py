@@ -39,8 +39,8 @@ from driftbayes.sde.simulate import simulate_paths
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "sde"))
 UNIT = Exponential(1.0)
 THETA = {"gamma": 1.3, "k": 0.7}
-# Parameters of each model of the library beside Langevin's: those simulated, and those with which
-# it is Langevin's.
+# Parameters of each library model besides Langevin's: simulated values, and values for which it
+# equals Langevin.
 LIBRARY: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "random_flight": ({"slope1": 0.4, "slope2": 0.0}, {"slope1": 0.0, "slope2": 0.0}),
     "nonlinear_friction": ({"nonlinearity": 0.5}, {"nonlinearity": 0.0}),
@@ -52,12 +52,12 @@ LIBRARY: dict[str, tuple[dict[str, float], dict[str, float]]] = {
     "student_langevin": ({"renewal": 0.5}, {}),
 }
 SIZE, TAU = (20, 25), 0.5
-# A name, ln Z less the reference, its error, and more that is printed.
+# Name, ln Z minus the reference, its error, and further text.
 Found = tuple[str, float, float, str]
 
 
 def _found(name: str, reference: float, record: Evidence, wall: float) -> Found:
-    """What another process can be told of an evidence."""
+    """Return the part of an evidence that is sent between processes."""
     error = record.log_evidence_err
     shown = {key: float(f"{value:.3g}") for key, value in record.diagnostics.items()}
     words = (
@@ -103,7 +103,7 @@ def _well(task: tuple[str, str, int]) -> Found:
 
 
 def _library_data(name: str, values: dict[str, float]) -> Displacements:
-    """Tracks in a plane from places on either side of the origin."""
+    """Simulate tracks in a plane from positions on both sides of the origin."""
     import jax
     import jax.numpy as jnp
 
@@ -130,7 +130,7 @@ def _library(task: tuple[str, str, int]) -> Found:
 
 
 def _limits(task: tuple[str, str, int]) -> Found:
-    """With its own parameters fixed where the model is Langevin's; Student's forgets at once."""
+    """Fix further parameters where the model equals Langevin (for Student: rapid renewal)."""
     name, method, seed = task
     data = _library_data("sde_langevin", {})
     rules = scaling_priors(1.0, 1.0)
@@ -186,7 +186,7 @@ def main() -> None:
     if options.workers == 1:
         _report(map(function, tasks))
         return
-    # Successive seeds of a case go to one worker, which compiles its programs once.
+    # Successive seeds of a case go to the same worker, which compiles its programs once.
     chunk = max(1, -(-len(tasks) // options.workers))
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
         _report(pool.imap(function, tasks, chunksize=chunk))

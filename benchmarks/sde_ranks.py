@@ -2,9 +2,9 @@
 
 Parameters are drawn from their priors, eight particles of ten steps are simulated with them in one
 dimension, and the posterior is computed with `laplace_is`. The rank of the truth among the draws is
-then uniform, if filter, substeps and sampler are right.
+then uniform if filter, substeps and sampler are correct.
 
-`nonlinear_friction` is simulated here by Euler's scheme in NumPy, the others by the package; both
+`nonlinear_friction` is simulated here by Euler's scheme in NumPy, the others by the package, both
 with substeps far shorter than those of the filter.
 """
 
@@ -33,10 +33,10 @@ from driftbayes.sde import SDE, double_well, nonlinear_friction, random_flight
 from driftbayes.sde.simulate import simulate_paths
 
 N_PARTICLES, N_STEPS, TAU = 8, 10, 0.25
-# Steps of a simulation within a sampling time.
+# Substeps of a simulation per sampling time.
 N_EULER, N_SIMULATED = 4000, 512
 N_BINS = 10
-# Error of ln Z that is accepted: about 100 effective points, and a quarter as many draws.
+# Tolerated error of ln Z: about 100 effective points, and a quarter as many draws.
 TOLERANCE = 0.1
 
 Values = dict[str, float]
@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 
 
 def _euler_friction(rng: np.random.Generator, values: Values) -> Array:
-    """Positions under nonlinear friction, from a Gaussian velocity of the steady variance."""
+    """Simulate nonlinear friction from a Gaussian velocity of the stationary variance."""
     gamma, k, beta = values["gamma"], values["k"], values["nonlinearity"]
     mass = [
         quad(lambda r, m=m: r**m * np.exp(-(r**2) / 2 - beta * r**4 / 4), 0, np.inf)[0]
@@ -63,7 +63,7 @@ def _euler_friction(rng: np.random.Generator, values: Values) -> Array:
 
 
 def _simulated(model: SDE, spread: float) -> Callable[[np.random.Generator, Values], Array]:
-    """Positions by the package, from places at most so far from the origin."""
+    """Return a simulator by the package, with starts up to `spread` from the origin."""
 
     def simulate(rng: np.random.Generator, values: Values) -> Array:
         start = rng.uniform(-spread, spread, (N_PARTICLES, 1))
@@ -77,7 +77,7 @@ def _simulated(model: SDE, spread: float) -> Callable[[np.random.Generator, Valu
 
 @dataclass(frozen=True)
 class Case:
-    """A model, its priors, and how data of it are made."""
+    """A model, its priors, and its simulator."""
 
     model: SDE
     priors: Mapping[str, AbstractPrior]
@@ -111,12 +111,12 @@ MODELS = {"nonlinear_friction": _friction, "random_flight": _flight, "double_wel
 
 @cache
 def _case(name: str) -> Case:
-    """One model for all data sets of a process: its programs are compiled once."""
+    """Return a cached model, so that a process compiles its programs once."""
     return MODELS[name]()
 
 
 def _rank(name: str, number: int, seed: int) -> dict[str, Any]:
-    """Make one data set, and find the place of the truth in its posterior."""
+    """Simulate a data set, and find the rank of the truth in its posterior."""
     case = _case(name)
     rng = np.random.default_rng([seed, number])
     values = {
@@ -158,7 +158,7 @@ def _task(task: tuple[str, int, int]) -> dict[str, Any]:
 
 
 def _begin(n_workers: int, counter: Any) -> None:
-    """Keep each worker to a processor of its own, if there is one; in double precision."""
+    """Pin each worker to one core where possible, and use double precision."""
     with counter.get_lock():
         number = counter.value
         counter.value += 1
@@ -216,7 +216,7 @@ def ranks(arguments: list[str]) -> None:
 
 
 def _finished(path: str | None, tasks: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
-    """Rows of these data sets that an earlier run has left."""
+    """Return the rows of these data sets from an earlier run."""
     if path is None or not os.path.exists(path):
         return []
     with open(path, encoding="utf-8") as file:

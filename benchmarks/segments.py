@@ -6,8 +6,8 @@
     python benchmarks/segments.py time 100000 1000 [MODEL]
 
 `calibration` draws everything from the priors. `switching` simulates tracks of two states, and
-`andi` reads tracks simulated by andi-datasets (which needs another NumPy, so in an environment of
-its own): for each data set NAME the arrays `NAME_x` (track, frame, axis), in pixels, and `NAME_cp`
+`andi` reads tracks simulated by andi-datasets (which needs another NumPy, so use a separate
+environment): for each data set NAME the arrays `NAME_x` (track, frame, axis), in pixels, `NAME_cp`
 (track, change), frames of the changes, padded with NaN. Both are scored as in the second AnDi
 challenge: predicted changes are assigned to true ones, those fewer than 10 frames apart are found;
 the Jaccard index is found / (found + missed + false), and the error is over those found.
@@ -31,7 +31,7 @@ N_FRAMES, SD = 200, 0.12
 
 
 def score(truth: list[FloatArray], found: list[FloatArray]) -> tuple[float, float, int, int, int]:
-    """Jaccard index, root mean square error, and numbers found, false and missed."""
+    """Return Jaccard index, root mean square error, and numbers found, false and missed."""
     hits, false, missed, squares = 0, 0, 0, 0.0
     for known, own in zip(truth, found, strict=True):
         apart = np.abs(known[:, None] - own[None, :])
@@ -65,7 +65,7 @@ def judged(name: str, x: FloatArray, truth: list[FloatArray], prior: str) -> Non
 
 
 def switching(n_tracks: int) -> None:
-    """Two states, exits with probability 0.01 per frame, spells of three frames or more."""
+    """Segment tracks of two states that switch with probability 0.01 per frame."""
     rng = np.random.default_rng(1)
     for ratio in (1, 2, 4, 10, 100):
         x: list[FloatArray] = []
@@ -93,7 +93,7 @@ def andi(path: str) -> None:
 
 
 def calibration(n_sets: int) -> None:
-    """Number and places of changes and diffusivities drawn from the priors."""
+    """Segment tracks with changes and diffusivities drawn from the priors."""
     rng = np.random.default_rng(2)
     n_steps, rate = 50, 1 / 50
     for sd in (0.0, 0.7):

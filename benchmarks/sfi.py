@@ -1,6 +1,6 @@
-"""Overdamped or underdamped? Our verdict beside that of StochasticForceInference, over many seeds.
+"""Overdamped or underdamped: our verdict and that of StochasticForceInference, many seeds.
 
-Needs `pip install StochasticForceInference==2.0.4`, by preference in an environment of its own:
+Needs `pip install StochasticForceInference==2.0.4`, preferably in a separate environment:
 
     python benchmarks/sfi.py data DIR         writes the trajectories and our verdicts
     python benchmarks/sfi.py classify DIR     adds theirs, in the environment that has the package
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-# Tracks of 6400 frames, so that its default scan has all six strides. With 201 frames it has one,
-# three covariances for a fit of four parameters, and its verdict is down to rounding.
+# Tracks of 6400 frames, so that its default scan has all six strides. With 201 frames it has only
+# one: three covariances for a fit of four parameters, so that rounding decides the verdict.
 N_SEEDS, N_PARTICLES, N_STEPS, N_DIM = 20, 2, 6400, 2
 # γτ of the Langevin data (γ = k = 1), and the error of each coordinate.
 TAUS = (0.1, 0.5, 2.0)
@@ -24,17 +24,17 @@ MODELS = ("langevin", "brownian")
 
 
 def cases() -> list[tuple[str, float, float]]:
-    """Model, sampling time and noise of each row of the table."""
+    """Return model, sampling time and noise of each row of the table."""
     return [(model, tau, noise) for model in MODELS for tau in TAUS for noise in NOISES]
 
 
 def file_name(model: str, tau: float, noise: float) -> str:
-    """Where the positions of a case are kept."""
+    """Return the file name of the positions of a case."""
     return f"{model}-{tau:g}-{noise:g}.npy"
 
 
 def positions(model: str, tau: float, noise: float) -> np.ndarray:
-    """Positions with noise, by seed, particle, time and axis."""
+    """Simulate positions with noise, (seed, particle, time, axis)."""
     import jax
 
     from driftbayes.models import Brownian, Langevin
@@ -50,20 +50,20 @@ def positions(model: str, tau: float, noise: float) -> np.ndarray:
 
 
 def ours(x: np.ndarray, tau: float) -> dict[str, list[float]]:
-    """Evidences of Brownian and Langevin motion, without and with noise of unknown size."""
+    """Compute evidences of Brownian and Langevin motion, without and with unknown noise."""
     from driftbayes.comparison import make_hypotheses
     from driftbayes.data.sampling import Displacements
     from driftbayes.inference import Auto, Batch, Laplace, Method, evidence_batch
 
     names = ("brownian", "langevin", "brownian+noise", "langevin+noise")
     hypotheses = make_hypotheses(names, u_rms=1.0, timescale=1.0).hypotheses
-    # Runs of 20 steps, taken as independent: the engine's cost grows as their length squared.
+    # Runs of 20 steps, taken as independent, because the cost grows as their length squared.
     shape = (N_PARTICLES * N_STEPS // 20, 20, N_DIM)
     data = [Displacements.from_array(np.diff(one, axis=1).reshape(shape), tau) for one in x]
     found = {}
     for hypothesis in hypotheses:
         batch = Batch.stack([Batch.of(one, model=hypothesis.model) for one in data])
-        # With noise by Laplace's method, for speed: where sigma may vanish it errs by a nat or so.
+        # With noise by Laplace's method, for speed; it errs by about a nat if sigma may vanish.
         noisy = hypothesis.name.endswith("noise")
         method: Method = Laplace() if noisy else Auto()
         records = evidence_batch([hypothesis], batch, method=method, coords="log")
@@ -72,7 +72,7 @@ def ours(x: np.ndarray, tau: float) -> dict[str, list[float]]:
 
 
 def theirs(x: np.ndarray, tau: float) -> list[str]:
-    """The verdict of `classify_dynamics` for each seed."""
+    """Return the verdict of `classify_dynamics` for each seed."""
     try:
         from SFI import TrajectoryCollection  # type: ignore[import-not-found]
         from SFI.diagnostics.dynamics_order import (  # type: ignore[import-not-found]
@@ -90,7 +90,7 @@ def theirs(x: np.ndarray, tau: float) -> list[str]:
 
 
 def verdict(row: dict[str, list[float]], seed: int) -> str:
-    """UD, OD, or inconclusive where ln K is below 3 (Kass and Raftery's "strong")."""
+    """Return UD, OD, or inconclusive if ln K is below 3 (Kass and Raftery's "strong")."""
     logs = {name: values[seed] for name, values in row.items()}
     under = np.logaddexp(logs["langevin"], logs["langevin+noise"])
     over = np.logaddexp(logs["brownian"], logs["brownian+noise"])
@@ -100,7 +100,7 @@ def verdict(row: dict[str, list[float]], seed: int) -> str:
 
 
 def table(folder: Path) -> str:
-    """Counts of verdicts as Markdown."""
+    """Tabulate counts of verdicts as Markdown."""
     found = json.loads((folder / "ours.json").read_text())
     other = json.loads((folder / "sfi.json").read_text())
     lines = [
@@ -120,7 +120,7 @@ def table(folder: Path) -> str:
 
 
 def main(step: str, folder: Path) -> None:
-    """One of the three steps."""
+    """Run one of the three steps."""
     if step == "table":
         print(table(folder))
         return

@@ -1,11 +1,11 @@
-"""Particles in one turbulent flow, treated as independent and together: evidence, length, widths.
+"""Particles in a turbulent flow, as independent and with shared motion: evidence, length, widths.
 
     python benchmarks/shared_flow.py paper             100 packaged trajectories of each realisation
     python benchmarks/shared_flow.py laptop RUN ...    runs of `driftbayes turbulence run`
 
 Each writes its part of `docs/figures/shared-flow.json`; an interrupted call resumes. The evidence
-of independent particles is exact. That of a flow is Laplace's, with the diffusivity integrated out
-in closed form. `shared_flow_page.py` makes tables and a figure of the results.
+of independent particles is exact. That of a flow is by Laplace, with the diffusivity integrated out
+in closed form. `shared_flow_page.py` makes tables and a figure from the results.
 """
 
 import json
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-# Parameter values already run in threads; threads of the library beneath would only compete.
+# Parameter values already run in threads; threads of the linear algebra library would compete.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax
@@ -40,7 +40,7 @@ from driftbayes.typing import FloatArray  # noqa: E402
 
 RESULTS = Path("docs/figures/shared-flow.json")
 SIDE = 2 * np.pi
-# Where a search begins: typical of the flows here.
+# Initial parameters of a search, typical of these flows.
 BEGIN = {"gamma": 2.0, "length": 0.3, "own_share": 0.4}
 
 
@@ -97,7 +97,7 @@ class FlowOfRun:
         return np.arange(1.0, len(self.spectrum) + 1)
 
     def to_json(self) -> dict[str, Any]:
-        """Scales of the flow."""
+        """Return the scales of the flow."""
         return {
             "name": self.name,
             "u_rms": self.scaling.u_rms,
@@ -108,20 +108,20 @@ class FlowOfRun:
         }
 
     def sampled(self, tau: float, n_particles: int = 600, n_steps: int = 100) -> FloatArray:
-        """Positions of some particles at intervals of τ, (particle, time, axis)."""
+        """Return positions of particles at intervals of τ, (particle, time, axis)."""
         return self.x[:n_particles, :: self._stride(tau)][:, : n_steps + 1]
 
     def _stride(self, tau: float) -> int:
         stride = round(tau / self.interval)
         if not np.isclose(stride * self.interval, tau):
-            msg = f"τ = {tau:g} is no multiple of the interval of records, {self.interval:g}"
+            msg = f"τ = {tau:g} is not a multiple of the recording interval {self.interval:g}"
             raise ValueError(msg)
         return stride
 
     def windows(
         self, tau: float, n_steps: int, n_particles: int, most: int
     ) -> Iterator[tuple[int, Displacements]]:
-        """Disjoint windows, at most so many, spread over the record; of the first particles."""
+        """Return at most `most` disjoint windows of the first particles, spread over the record."""
         x = self.x[:n_particles, :: self._stride(tau)]
         n_windows = (x.shape[1] - 1) // n_steps
         for i in np.unique(np.linspace(0, n_windows - 1, min(most, n_windows)).round().astype(int)):
@@ -130,12 +130,12 @@ class FlowOfRun:
 
 
 def displacements_of(x: FloatArray, tau: float) -> Displacements:
-    """Displacements of particles in the periodic square."""
+    """Compute displacements of particles in the periodic square."""
     return Displacements.from_array(np.diff(x, axis=1), tau, start=x[:, 0], period=(SIDE, SIDE))
 
 
 def hypothesis(name: str, scaling: Scaling, nu: float) -> Hypothesis:
-    """A model with the priors of the scales of the flow."""
+    """Return a model with priors from the scales of the flow."""
     priors = scaling_priors(scaling.u_rms, scaling.eddy_turnover_time)
     model = model_named(name, MODELS)
     table = {**priors, "own_share": priors["own"], "nu": Fixed(nu)}
@@ -143,7 +143,7 @@ def hypothesis(name: str, scaling: Scaling, nu: float) -> Hypothesis:
 
 
 def independent(given: Hypothesis, data: Displacements) -> Fit:
-    """Exact evidence of particles that are treated as independent."""
+    """Compute the exact evidence of particles that are treated as independent."""
     found = evidence(given, data)
     each = found.parameters
     return Fit(
@@ -154,10 +154,10 @@ def independent(given: Hypothesis, data: Displacements) -> Fit:
 
 
 def together(given: Hypothesis, data: Displacements, begin: dict[str, float]) -> Fit:
-    """Laplace's evidence of particles that share a flow.
+    """Compute Laplace's evidence of particles that share a flow.
 
     The diffusivity is integrated out; the rest is Gaussian about its mode in unconstrained
-    coordinates. `begin` takes the mode, for the next data set.
+    coordinates. `begin` is updated with the mode, for the next data set.
     """
     density = Density(given, Batch.of(data, model=given.model).engine(0, given.model))
     form, place, names = scale_form(density), density.scale, given.names
@@ -166,7 +166,7 @@ def together(given: Hypothesis, data: Displacements, begin: dict[str, float]) ->
     left = [i for i in range(len(names)) if i != place]
 
     def at(z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Ln of the integrand, and ln of the likeliest scale."""
+        """Return ln of the integrand, and ln of the most likely scale."""
         whole = np.zeros((len(z), len(names)))
         whole[:, left] = z
         theta, log_priors, log_jacobians = points_at(given, whole)
@@ -184,7 +184,7 @@ def together(given: Hypothesis, data: Displacements, begin: dict[str, float]) ->
     whole = np.zeros((1, len(names)))
     whole[0, left] = mode.z
     theta, _, log_jacobians = (part[0] for part in points_at(given, whole))
-    # d ln θ / dz of each parameter that is left.
+    # d ln θ / dz of each remaining parameter.
     rates = np.exp(log_jacobians[left]) / theta[left]
     sds = dict(zip((names[i] for i in left), rates * np.sqrt(np.diag(cov)), strict=True))
     sds[names[place]] = np.sqrt(2 / data.dx.size + mode.slope @ cov @ mode.slope)
@@ -198,7 +198,7 @@ def together(given: Hypothesis, data: Displacements, begin: dict[str, float]) ->
 
 
 def _mode(at: Any, z: FloatArray) -> "_Mode":
-    """Newton's method with differences over about a tenth of the width of the peak."""
+    """Find the mode by Newton's method, with differences over a tenth of the peak's width."""
     n = len(z)
     pairs = [(i, j) for i in range(n) for j in range(i)]
     span, step, best = np.full(n, 0.1), np.zeros(n), -np.inf
@@ -236,7 +236,7 @@ def _mode(at: Any, z: FloatArray) -> "_Mode":
 
 @dataclass(frozen=True)
 class _Mode:
-    """A mode: place, ln of the integrand, covariance; ln of the scale there, and its slope."""
+    """A mode: position, ln of the integrand, covariance; ln of the scale there, and its slope."""
 
     z: FloatArray
     value: float
@@ -246,7 +246,7 @@ class _Mode:
 
 
 def mean_square_correlation(length: float, own_share: float, nu: float) -> float:
-    """Mean square correlation of the kicks of two particles anywhere in the square, per axis.
+    """Compute the mean square noise correlation of two particles anywhere in the square, per axis.
 
     The estimate of a diffusivity from N particles that are treated as independent then varies as
     that from N / (1 + (N - 1) times this) independent ones.
@@ -261,7 +261,7 @@ def mean_square_correlation(length: float, own_share: float, nu: float) -> float
 
 
 def pair_correlations(x: FloatArray, n_bins: int = 20, reach: float = 1.0) -> dict[str, float]:
-    """What two particles have in common per step, by the distance at which they start, summed.
+    """Estimate the correlation of two particles per step, summed over their initial distance.
 
     Particles are anywhere in the square. `kicks` is the mean square correlation per axis of their
     displacements, of Gaussian ones all that matters; `squares` is the mean correlation of their
@@ -270,7 +270,7 @@ def pair_correlations(x: FloatArray, n_bins: int = 20, reach: float = 1.0) -> di
 
     Args:
         x: Positions at successive times, (particle, time, axis).
-        n_bins: Bins of distance.
+        n_bins: Number of bins of distance.
         reach: Largest distance.
     """
     dx = np.diff(x, axis=1)
@@ -295,7 +295,7 @@ def pair_correlations(x: FloatArray, n_bins: int = 20, reach: float = 1.0) -> di
     along, across, squares = along / count / scale, across / count / scale, squares / count
     edges = np.linspace(0, reach, n_bins + 1)
     area = np.pi * np.diff(edges**2) / SIDE**2
-    # The square of a mean is too large by the variance of the mean.
+    # The square of a mean is biased by the variance of the mean.
     kicks = 0.5 * (along**2 + across**2) - 1 / count
     return {"kicks": float(np.sum(area * kicks)), "squares": float(np.sum(area * squares))}
 
@@ -305,11 +305,11 @@ class Plan:
     """Data sets of one kind.
 
     Args:
-        windows: Windows of each realisation at each sampling time, at most.
+        windows: Maximum number of windows of each realisation at each sampling time.
         n_particles: Particles of each data set.
-        model: Model with a flow, beside the independent ones; none if empty.
+        model: Model with a flow, besides the independent ones; none if empty.
         nus: Orders of the correlation.
-        longest: Duration of a window, at most.
+        longest: Maximum duration of a window.
     """
 
     windows: dict[float, int]
@@ -319,7 +319,7 @@ class Plan:
     longest: float
 
     def n_steps(self, tau: float) -> int:
-        """Steps of a window."""
+        """Return the number of steps of a window."""
         return min(N_STEPS, int(self.longest / tau + 1e-9))
 
 
@@ -340,7 +340,7 @@ PLANS = {
 
 
 def packaged() -> list[FlowOfRun]:
-    """The paper's realisations, with the trajectories that are packaged for a figure."""
+    """Return the paper's realisations, with the trajectories that are packaged for a figure."""
     from driftbayes.reproduce.turbulence.results import load_results
 
     results = load_results()
@@ -358,7 +358,7 @@ def packaged() -> list[FlowOfRun]:
 
 
 def of_directory(directory: Path) -> FlowOfRun:
-    """A run of `driftbayes turbulence run`."""
+    """Read a run of `driftbayes turbulence run`."""
     import xarray as xr
 
     from driftbayes.io import read_trajectories
@@ -385,7 +385,7 @@ def of_directory(directory: Path) -> FlowOfRun:
 
 
 def compute(part: str, flows: Sequence[FlowOfRun]) -> None:
-    """Add what is missing to the stored results, the first window of every flow first."""
+    """Add missing results to the stored ones, starting with the first window of every flow."""
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     mine = stored.setdefault(part, {"flows": [], "rows": []})
     mine["flows"] = [_rounded(flow.to_json()) for flow in flows]
@@ -432,7 +432,7 @@ def compute(part: str, flows: Sequence[FlowOfRun]) -> None:
 
 
 def measured_spread() -> list[dict[str, Any]]:
-    """Spread of estimates from 1000 of the paper's particles: expected, and of two kinds."""
+    """Compute the spread of estimates from 1000 of the paper's particles: expected and actual."""
     from driftbayes.reproduce.turbulence.analysis import QUANTITIES, spreads
     from driftbayes.reproduce.turbulence.results import load_results
 
@@ -454,9 +454,9 @@ def measured_spread() -> list[dict[str, Any]]:
 
 
 def window_correlations(tau: float) -> dict[str, float]:
-    """Correlation of ln κ of a window of the paper's flows with the next one's, and with ln E.
+    """Compute the correlation of ln κ of a window with that of the next, and with ln E.
 
-    None with the next one's where only some of the windows are packaged.
+    There is none with the next window where only some of the windows are packaged.
     """
     from driftbayes.reproduce.turbulence.results import load_results
 
@@ -495,7 +495,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _text(stored: dict[str, Any]) -> str:
-    """JSON with one line for each row."""
+    """Format JSON with one line for each row."""
     parts = []
     for name, part in stored.items():
         lists = ",\n".join(

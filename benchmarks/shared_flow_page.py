@@ -32,27 +32,27 @@ class Results:
 
     @classmethod
     def load(cls, part: str) -> "Results":
-        """Read from the file."""
+        """Read the results from the file."""
         return cls(json.loads(RESULTS.read_text())[part])
 
     def scale(self, name: str) -> float:
-        """Mean of a scale over the flows."""
+        """Return the mean of a scale over the flows."""
         return float(np.mean([flow[name] for flow in self.stored["flows"]]))
 
     def rows(self, model: str, tau: float, n: int, nu: float = 0.0) -> list[dict[str, Any]]:
-        """Fits of a model at one sampling time, in the order of flows and windows."""
+        """Return fits of a model at one sampling time, in the order of flows and windows."""
         wanted = (tau, n, model, nu)
         names = ("tau", "n_particles", "model", "nu")
         found = [r for r in self.stored["rows"] if tuple(r[i] for i in names) == wanted]
         return sorted(found, key=lambda row: (row["flow"], row["window"]))
 
     def taus(self, model: str, n: int) -> list[float]:
-        """Sampling times of a model."""
+        """Return the sampling times of a model."""
         rows = self.stored["rows"]
         return sorted({r["tau"] for r in rows if (r["model"], r["n_particles"]) == (model, n)})
 
     def gains(self, of: tuple[str, float], over: tuple[str, float], tau: float, n: int) -> Any:
-        """Differences of ln Z between two models, each by name and order, on the same data."""
+        """Return differences of ln Z between two models on the same data, by name and order."""
         some, others = (
             {(r["flow"], r["window"]): r["log_evidence"] for r in self.rows(m, tau, n, nu)}
             for m, nu in (of, over)
@@ -60,16 +60,16 @@ class Results:
         return np.array([value - others[key] for key, value in some.items()])
 
     def values(self, row: tuple[str, float], tau: float, n: int, name: str) -> Any:
-        """Posterior means of ln of a parameter, and their standard deviations, of all data sets."""
+        """Return posterior means and sd of the log of a parameter, for all data sets."""
         rows = self.rows(row[0], tau, n, row[1])
         return np.array([[r["log_mean"][name], r["log_sd"][name]] for r in rows]).T
 
     def pairs(self, kind: str, tau: float) -> FloatArray:
-        """What two particles have in common, counted by distance, of each flow."""
+        """Return the correlation of two particles, estimated by distance, for each flow."""
         return np.array([row[kind] for row in self.stored["pairs"] if row["tau"] == tau])
 
     def shared_variance(self, tau: float, n: int) -> float:
-        """Mean square correlation of two particles at the fitted length and share."""
+        """Return the mean square correlation of two particles at the fitted length and share."""
         length, own = (
             float(np.exp(self.values(BROWNIAN, tau, n, name)[0].mean()))
             for name in ("length", "own_share")
@@ -78,14 +78,14 @@ class Results:
 
 
 def _pm(values: FloatArray, digits: int | None = None) -> str:
-    """Mean and standard deviation."""
+    """Format mean and standard deviation."""
     if digits is None:
         digits = 0 if abs(values.mean()) > 10 else 1
     return f"{values.mean():,.{digits}f} ± {values.std(ddof=1):,.{digits}f}".replace("-", "−")
 
 
 def evidence_table(part: str, n: int, n_langevin: int) -> str:
-    """Evidence of shared flow, its length and share, against the sampling time."""
+    """Tabulate the evidence of shared flow, its length and share, against the sampling time."""
     found = Results.load(part)
     lines = [
         "| τ | τ/τ_ζ | data sets | Brownian | Langevin | ln K independent | ln K shared flow | ℓ "
@@ -112,7 +112,7 @@ def evidence_table(part: str, n: int, n_langevin: int) -> str:
 
 
 def nu_table() -> str:
-    """Evidence of shared flow in the paper's flow at several orders of the correlation."""
+    """Tabulate the evidence of shared flow in the paper's flow for several ν."""
     found, nus = Results.load("paper"), (0.5, 1.5, 2.5)
     lines = ["| τ | ν = 1/2 | ν = 3/2 | ν = 5/2 |", "|---|---|---|---|"]
     for tau in found.taus(BROWNIAN[0], 100):
@@ -122,7 +122,7 @@ def nu_table() -> str:
 
 
 def alone_table() -> str:
-    """Spread of κ of particles that are treated as independent, and what explains it."""
+    """Tabulate the spread of κ of particles treated as independent, and its explanation."""
     found, n = Results.load("laptop"), 1000
     lines = [
         "| τ | windows | spread of ln κ | stated | ratio | ratio expected: shared flow "
@@ -138,7 +138,7 @@ def alone_table() -> str:
 
 
 def together_table() -> str:
-    """Spread of estimates between windows against the posterior's width, independent and shared."""
+    """Tabulate spread between windows and posterior width, independent and shared."""
     found = Results.load("laptop")
     lines = [
         "| | particles | τ | windows | independent: spread | stated | ratio | shared flow: spread "
@@ -159,7 +159,7 @@ def together_table() -> str:
 
 
 def pair_table() -> str:
-    """Mean square correlation of two particles in a thousandth, by several ways."""
+    """Tabulate the mean square correlation of two particles, times 1000, by several methods."""
     found = Results.load("laptop")
     lines = [
         "| τ | fitted ℓ and a | counted by distance | of squared displacements |",
@@ -172,7 +172,7 @@ def pair_table() -> str:
 
 
 def _width(values: FloatArray) -> str:
-    """Spread, root mean square of the claimed width, and their ratio with its error."""
+    """Format spread, root mean square of the stated width, and their ratio with its error."""
     spread, claimed = values[0].std(ddof=1), np.sqrt(np.mean(values[1] ** 2))
     ratio = spread / claimed
     error = ratio / np.sqrt(2 * (values.shape[1] - 1))
@@ -180,7 +180,7 @@ def _width(values: FloatArray) -> str:
 
 
 def effective_table() -> str:
-    """Effective number of the paper's 1000 particles for κ: measured, and what explains it."""
+    """Tabulate the effective number of the paper's 1000 particles for κ, and its explanation."""
     found = Results.load("paper")
     lines = [
         "| τ | measured | shared flow | shared flow and heterogeneous particles "
@@ -200,7 +200,7 @@ def effective_table() -> str:
 
 
 def _correlations(found: Results, tau: float) -> str:
-    """Correlation of ln κ with that of the next window, and with the energy, with errors."""
+    """Format the correlations of ln κ with the next window and with the energy."""
     (row,) = (row for row in found.stored["windows"] if row["tau"] == tau)
     texts = (
         f"{row[name]:.2f} ± {row[f'{name}_error']:.2f}" if name in row else "–"
@@ -210,7 +210,7 @@ def _correlations(found: Results, tau: float) -> str:
 
 
 def _spread_at(found: Results, tau: float, quantity: str = "log_kappa") -> dict[str, float]:
-    """Measured spread, interpolated in ln τ."""
+    """Interpolate the measured spread in ln τ."""
     rows = [row for row in found.stored["spread"] if row["quantity"] == quantity]
     x = np.log([row["tau"] for row in rows])
     names = ("n_data_sets", "expected", "over_particles", "over_flows")
@@ -221,7 +221,7 @@ def _spread_at(found: Results, tau: float, quantity: str = "log_kappa") -> dict[
 
 
 def draw() -> Path:
-    """Evidence and length against the sampling time, and the spread of estimates of κ."""
+    """Draw evidence and length against the sampling time, and the spread of κ."""
     path = RESULTS.with_suffix(".png")
     paper, laptop = Results.load("paper"), Results.load("laptop")
     kinds = (
@@ -260,18 +260,18 @@ def draw() -> Path:
 
 
 def taus_of(found: Results) -> list[float]:
-    """Sampling times at which Langevin was fitted."""
+    """Return the sampling times at which Langevin was fitted."""
     return found.taus(LANGEVIN[0], 100)
 
 
 def _errors(ax: Any, x: FloatArray, values: Sequence[FloatArray], **style: Any) -> None:
-    """Means with standard deviations between data sets."""
+    """Draw means with standard deviations between data sets."""
     mean, sd = ([f(part) for part in values] for f in (np.mean, lambda v: np.std(v, ddof=1)))
     ax.errorbar(x, mean, sd, lw=1, ms=3, **style)
 
 
 def _draw_spread(ax: Any, found: Results, *colours: str) -> None:
-    """Spread of ln κ from 1000 of the paper's particles, and what explains it."""
+    """Draw the spread of ln κ from 1000 of the paper's particles, and its explanation."""
     rows = [row for row in found.stored["spread"] if row["quantity"] == "log_kappa"]
     rows = [row for row in rows if row["n_data_sets"] >= 20]
     tau, n, expected, over, flows = (
@@ -303,7 +303,7 @@ def _draw_spread(ax: Any, found: Results, *colours: str) -> None:
 
 
 def tables() -> list[str]:
-    """All tables of the page."""
+    """Return all tables of the page."""
     evidence = evidence_table("paper", 100, 100), evidence_table("laptop", 400, 100)
     return [*evidence, nu_table(), together_table(), effective_table(), pair_table(), alone_table()]
 

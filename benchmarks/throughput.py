@@ -1,9 +1,9 @@
-"""Points per second from a file to the statistics of 12 sampling times, and the memory it takes.
+"""Points per second from a file to the statistics of 12 sampling times, and memory use.
 
-Processor time is what other jobs on the machine disturb least: its ratio to that of reading and
-summing the columns is what a pass costs. Evidences are not computed.
+CPU time is least affected by other jobs on the machine; its ratio to that of reading and summing
+the columns is the cost of a pass. Evidences are not computed.
 
-By hand: `python benchmarks/throughput.py 100000000` for another number of points.
+For another number of points: `python benchmarks/throughput.py 100000000`.
 """
 
 import json
@@ -28,7 +28,7 @@ CASES = ("read", "memory", "threads-1", "threads-2", "processes-1", "processes-2
 
 
 def throughput(n_points: int = 5_000_000) -> dict[str, Any]:
-    """Rates for both formats, with ratios to reading and summing the columns of the file."""
+    """Measure rates for both formats, relative to reading and summing the columns."""
     result: dict[str, Any] = {"n_points": n_points, "n_taus": len(TAUS)}
     with tempfile.TemporaryDirectory() as folder:
         free = shutil.disk_usage(folder).free
@@ -98,7 +98,7 @@ def write_zarr(path: Path, n_particles: int) -> None:
 
 
 def read(path: Path) -> int:
-    """Every column once, summed, and nothing else."""
+    """Read and sum every column once."""
     n_points = 0
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq
@@ -122,7 +122,7 @@ def read(path: Path) -> int:
 
 
 def in_memory(path: Path) -> tuple[int, float]:
-    """The same from trajectories that are read whole and cut at one sampling time after another."""
+    """Compute the statistics in memory, one sampling time after another."""
     from driftbayes.data.sampling import displacements, snap_taus
     from driftbayes.io import read_trajectories
     from driftbayes.likelihood import second_moments
@@ -133,7 +133,7 @@ def in_memory(path: Path) -> tuple[int, float]:
 
 
 def peak_noted(trajectories: Any, *, folder: Path) -> Any:
-    """Trajectories as they are; the most memory that this process has had is written down."""
+    """Return the trajectories unchanged, and record the peak memory of this process."""
     status = Path("/proc/self/status")
     if status.exists():
         found = re.search(r"VmHWM:\s+(\d+)", status.read_text())
@@ -160,7 +160,7 @@ def summed(path: Path, kind: str, count: int, folder: Path) -> tuple[int, float]
 
 
 def _in_a_process(path: Path, case: str) -> dict[str, Any]:
-    """Each case by itself: the most memory that a process ever had cannot be reset."""
+    """Run a case in a separate process, because peak memory cannot be reset."""
     done = subprocess.run(
         [sys.executable, __file__, str(path), case],
         env={**os.environ, "JAX_ENABLE_X64": "1"},
@@ -175,7 +175,7 @@ def _in_a_process(path: Path, case: str) -> dict[str, Any]:
 
 def _case(path: Path, case: str) -> dict[str, Any]:
     if case != "read":
-        # Importing is not what is measured.
+        # Exclude the time for imports.
         import driftbayes.models
         import driftbayes.streaming.scan  # noqa: F401
     begin, cpu = time.perf_counter(), _cpu()
@@ -189,7 +189,7 @@ def _case(path: Path, case: str) -> dict[str, Any]:
             kind, _, count = case.partition("-")
             n_points, row["sum"] = summed(path, kind, int(count), Path(folder))
         seconds, cpu = time.perf_counter() - begin, _cpu() - cpu
-        # A child begins with the memory of its parent in the books: it is asked itself.
+        # A child starts with the recorded peak of its parent, so it reports its own.
         peaks = {int(file.name): int(file.read_text()) / 1024 for file in Path(folder).iterdir()}
     peaks.pop(os.getpid(), None)
     row["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -200,7 +200,7 @@ def _case(path: Path, case: str) -> dict[str, Any]:
 
 
 def _cpu() -> float:
-    """Processor time of this process and of those that it started and that have ended."""
+    """Return the CPU time of this process and of its finished children."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in both)
 

@@ -1,4 +1,4 @@
-"""How often independent treatment of particles that share motion misleads, and shared motion not.
+"""Error rates of verdicts on particles with shared motion, modelled as independent or shared.
 
     python benchmarks/together.py common 1000
     python benchmarks/together.py flow 300
@@ -8,15 +8,15 @@
     python benchmarks/together.py pairs 600
 
 Data sets of 20 particles and 8 steps, half Brownian and half Langevin, all parameters drawn from
-the priors; mean probability of Langevin, false certainties, and the logarithmic score. "cost"
-prints the time of a likelihood and of an evidence of up to so many particles and 25 steps, "gpu"
-the time of a likelihood on the processor and on a GPU (or what stands for one: JAX on the
-processor) and their difference, and of an evidence on a GPU,
-"neighbours" by how much ln L is off where groups of particles are conditioned on neighbours.
+the priors; mean probability of Langevin, false certainties, and the log score. "cost"
+prints the time of a likelihood and of an evidence of up to N particles and 25 steps, "gpu"
+the time of a likelihood on the CPU and on a GPU (or, without one, by JAX on the
+CPU) and their difference, and of an evidence on a GPU,
+"neighbours" the error of ln L if groups of particles are conditioned on neighbours.
 
-Of pairs, data sets of 20 pairs and 10 steps, half of them with a free exponent and the others from
-the named laws in turn, parameters drawn from the priors: the probability of each law against how
-often it is true, and for a free exponent how often the central intervals of ξ and K hold the truth.
+For "pairs", data sets of 20 pairs and 10 steps, half with a free exponent and the others from
+the named laws in turn, parameters drawn from the priors: the probability of each law against its
+frequency, and for a free exponent the coverage of the central intervals of ξ and K.
 """
 
 import sys
@@ -72,7 +72,7 @@ def hypothesis(name: str) -> Hypothesis:
 
 
 def drawn(option: str, number: int, rng: np.random.Generator) -> Displacements:
-    """Data set of a number: Brownian if it is even, else Langevin."""
+    """Simulate the data set of a number: Brownian if even, else Langevin."""
     base: AbstractModel = Brownian(kappa=rng.exponential())
     if number % 2:
         base = Langevin(gamma=rng.exponential(), k=rng.exponential())
@@ -92,7 +92,7 @@ def drawn(option: str, number: int, rng: np.random.Generator) -> Displacements:
 def drawn_pairs(
     law: str, number: int, rng: np.random.Generator
 ) -> tuple[Separations, float, float]:
-    """Twenty pairs that begin one unit apart, with the exponent and K of their law."""
+    """Simulate twenty pairs that begin one unit apart; return exponent and K of their law too."""
     n = N_PARTICLES
     ones = np.ones(n * 10)
     start = Separations(
@@ -182,7 +182,7 @@ def main(option: str, n_sets: int) -> None:
 
 
 def crowd(n: int, n_steps: int, option: str = "flow") -> Displacements:
-    """Brownian particles in a square of six correlation lengths."""
+    """Simulate Brownian particles in a square of six correlation lengths."""
     rng = np.random.default_rng(2)
     base = Brownian(kappa=1e-3)
     model = Flow(base, 1.0, 0.2, 1.5) if option == "flow" else Eddies(base, 1.0, 0.2, 1.5, 0.0)
@@ -196,14 +196,14 @@ def density(name: str, data: Displacements) -> Density:
 
 
 def at_truth(density: Density, engine: Engine | None = None) -> float:
-    """Ln L at the parameters of `crowd`."""
+    """Compute ln L at the parameters of `crowd`."""
     truth = {"kappa": 1e-3, "gamma": 1.0, "k": 1e-3, "length": 1.0, "own_share": 0.2}
     theta = np.array([[truth[name] for name in density.hypothesis.names]])
     return float(replace(density, engine=engine or density.engine).terms(theta)[0][0])
 
 
 def cost(n_most: int) -> None:
-    """Processor time of a likelihood, and of an evidence as a multiple of it."""
+    """Print the CPU time of a likelihood, and of an evidence as a multiple of it."""
     first = 0.0
     for n in [n for n in (100, 400, 1000, 2000) if n <= n_most]:
         data = crowd(n, 25)
@@ -223,7 +223,7 @@ def cost(n_most: int) -> None:
 
 
 def gpu(n_most: int) -> None:
-    """Wall time of a likelihood without and with a GPU, 16 parameter values at a time."""
+    """Print the wall time of a likelihood without and with a GPU, for 16 parameter values."""
     device = accelerator() or jax.devices()[0]
     print(f"device: {device.device_kind} ({device.platform})")
     for n in [n for n in (100, 400, 1000, 2000) if n <= n_most]:
@@ -267,7 +267,7 @@ def gpu(n_most: int) -> None:
 
 
 def _tasks(rows: Rows) -> list[tuple[Any, ...]]:
-    """Matrices, initial covariance and shape of each row."""
+    """Return matrices, initial covariance and shape of each row."""
     lanes = np.moveaxis(rows.lanes(np.array([1.0]))[:, 0], -1, 1)
     matrices = lanes.reshape(-1, *lanes.shape[2:])[: rows.n_rows]
     shapes = np.stack(rows.numbers(), axis=1)
@@ -280,7 +280,7 @@ def _on_accelerator(crowd: Crowd, rows: Rows) -> list[tuple[float, NDArray[np.fl
 
 
 def neighbours(n: int) -> None:
-    """Error of ln L and processor time, with the default number of neighbours and others."""
+    """Print error of ln L and CPU time, for the default and other numbers of neighbours."""
     for option in ("flow", "eddies"):
         data = crowd(n, 1, option)
         one = density(f"brownian+{option}", data)

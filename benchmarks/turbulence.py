@@ -1,7 +1,7 @@
-"""One step of the two-dimensional flow against other codes.
+"""Speed of one step of the two-dimensional flow, relative to other codes.
 
-All in double precision, in the same run, many steps in one compiled loop; the codes take turns,
-so that a machine shared with others slows them all, and the best of several turns counts.
+All run in double precision, many steps in one compiled loop. The codes take turns,
+so that other work on the machine slows them all, and the best of several turns counts.
 """
 
 import importlib
@@ -26,16 +26,16 @@ from driftbayes.turbulence.particles import INTERPOLATIONS
 DT = 2.5e-4
 SIZES = (256, 512, 1024)
 _EDDIES = 64.0
-# Something to time, and how many steps it takes.
+# A function to time, and its number of steps.
 _Run = tuple[Callable[[], Any], int]
 
 
 def flow_steps() -> dict[str, Any]:
-    """Milliseconds per step at three sizes, and how many times longer than ours the others take."""
+    """Measure milliseconds per step at three sizes, and the ratio of other codes to ours."""
     result: dict[str, Any] = {"numpy_agrees_to": _numpy_against_ours(), "versions": _versions()}
     for n in SIZES:
         grid = Grid(n)
-        # Enough of them that what a call costs once, such as fresh memory, does not count.
+        # Enough steps for the fixed cost of a call to be negligible.
         n_steps = 64 * 1024 // n
         runs: dict[str, _Run] = {"driftbayes": _ours(grid, n_steps)}
         for name, make in _OTHERS.items():
@@ -53,7 +53,7 @@ def flow_steps() -> dict[str, Any]:
 
 
 def _best_in_turns(runs: dict[str, _Run], turns: int = 4) -> dict[str, float]:
-    """Seconds per step of each, the best of several turns; the first turn compiles."""
+    """Return seconds per step of each code, the best of several turns; the first compiles."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(turns + 1):
         for name, (run, n_steps) in runs.items():
@@ -75,7 +75,7 @@ def _versions() -> dict[str, str]:
 
 
 def _flow(grid: Grid, *, truncate: bool = False) -> tuple[Flow, FlowState]:
-    """The paper's flow: ring forcing, hypofriction, filter."""
+    """Return the paper's flow: ring forcing, hypofriction, filter."""
     k_f = min(_EDDIES, grid.n / 4)
     flow = Flow.make(
         grid,
@@ -98,7 +98,7 @@ def _looped(step: Callable[[Any], Any], n_steps: int) -> Callable[[Any], Any]:
 
 
 def _pyqg_jax(grid: Grid, n_steps: int) -> _Run:
-    """Its barotropic model: one layer, its AB3 and the same filter; no friction, no forcing."""
+    """Time its barotropic model: one layer, AB3, the same filter; no friction, no forcing."""
     pyqg = importlib.import_module("pyqg_jax")
     model = pyqg.steppers.SteppedModel(
         model=pyqg.bt_model.BTModel(
@@ -114,7 +114,7 @@ def _pyqg_jax(grid: Grid, n_steps: int) -> _Run:
 
 
 def _exponax(grid: Grid, n_steps: int) -> _Run:
-    """Second-order ETDRK with drag, from transform to transform: its fastest way."""
+    """Time second-order ETDRK with drag in spectral space, its fastest option."""
     exponax = importlib.import_module("exponax")
     stepper = exponax.stepper.NavierStokesVorticity(
         2, 2 * np.pi, grid.n, DT, diffusivity=1e-5, drag=-0.1, order=2
@@ -125,7 +125,7 @@ def _exponax(grid: Grid, n_steps: int) -> _Run:
 
 
 def _jax_cfd(grid: Grid, n_steps: int) -> _Run:
-    """Crank--Nicolson and a low-storage Runge--Kutta of fourth order, with drag."""
+    """Time Crank--Nicolson with fourth-order low-storage Runge--Kutta, with drag."""
     grids = importlib.import_module("jax_cfd.base.grids")
     spectral = importlib.import_module("jax_cfd.spectral")
     square = grids.Grid((grid.n, grid.n), domain=((0, 2 * np.pi), (0, 2 * np.pi)))
@@ -137,11 +137,11 @@ def _jax_cfd(grid: Grid, n_steps: int) -> _Run:
 
 
 class _Plain:
-    """AB3 in NumPy, without forcing, as one would write it down.
+    """Straightforward AB3 in NumPy, without forcing.
 
     Args:
         flow: The same equation.
-        transforms: 5, or 6 where the two products are transformed one by one.
+        transforms: 5, or 6 if the two products are transformed separately.
     """
 
     def __init__(self, flow: Flow, transforms: int) -> None:
@@ -185,10 +185,10 @@ def _numpy(transforms: int) -> Callable[[Grid, int], _Run]:
 
 
 def _numpy_against_ours() -> float:
-    """Largest difference after a step, relative to the largest mode; an error above 1e-12.
+    """Return the largest relative difference after a step; raise an error above 1e-12.
 
-    Without aliasing, which the two forms of the nonlinear term have in different places, and
-    with the forcing's kicks, two steps of them, added to both.
+    Compared without aliasing, which differs between the two forms of the nonlinear term, and
+    with the kicks of two steps added to both.
     """
     flow, state = _flow(Grid(256), truncate=True)
     assert flow.forcing is not None

@@ -1,8 +1,8 @@
 """Build the documentation site: `python tools/build_docs.py`, or `make docs`.
 
-There is no conf.py: `pyproject.toml` is the only file of settings, and what Sphinx is told stands
-here. Every warning is an error, and every link within the site is followed. `--external` asks
-instead whether the addresses outside of it answer, for which a network is needed.
+There is no conf.py: `pyproject.toml` is the only configuration file, and Sphinx is configured
+here. Every warning is an error, and every link within the site is checked. `--external` instead
+checks links to other sites, which needs a network.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-# Nothing is computed: autodoc only imports, and must not look for other devices.
+# Autodoc only imports modules, and must not search for devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from docsite.links import broken_links, loaded_from_elsewhere
@@ -35,15 +35,15 @@ SETTINGS: dict[str, Any] = {
     "release": __version__,
     "extensions": ["myst_parser", "sphinx.ext.autodoc", "docsite"],
     "source_suffix": {".md": "markdown"},
-    # The README of a folder is for those who look into the repository.
+    # READMEs of folders are for readers of the repository.
     "exclude_patterns": ["**/README.md", "README.md"],
     "nitpicky": True,
-    # Other packages are named in signatures, but their documentation is not here.
+    # Signatures name other packages, whose documentation is not included.
     "nitpick_ignore_regex": [
         ("py:.*", r"(?!driftbayes\b).*"),
         ("py:.*", r".*\b_\w.*"),  # private
     ],
-    # Two hyphens are a dash; quotation marks stay as they are.
+    # Two hyphens become a dash; quotation marks are unchanged.
     "smartquotes_action": "D",
     "highlight_language": "text",
     "myst_enable_extensions": ["dollarmath", "colon_fence"],
@@ -62,14 +62,14 @@ SETTINGS: dict[str, Any] = {
     "html_copy_source": False,
     "html_show_sourcelink": False,
     "html_show_sphinx": False,
-    # Else the search page fetches every page that it found, which a browser refuses for files.
+    # Otherwise the search page fetches every result, which browsers do not allow for files.
     "html_show_search_summary": False,
     "linkcheck_timeout": 20,
 }
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build into the folder that is asked for; it is replaced only by a site without faults."""
+    """Build into the requested folder, which is replaced only by a site without errors."""
     parser = argparse.ArgumentParser(description="Build the documentation site.")
     parser.add_argument("--out", type=Path, default=ROOT / "site", help="folder to write")
     parser.add_argument("--source", type=Path, default=DOCS, help="folder of the pages")
@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def build(source: Path, folder: Path, scratch: Path) -> None:
-    """Build into a folder that is not there yet; an error if there is any fault in the site."""
+    """Build into a new folder; raise an error if the site has a fault."""
     if sphinx("html", source, folder, scratch):
         msg = "the site was not written: correct what Sphinx warned of above"
         raise DriftbayesError(msg)
@@ -102,8 +102,8 @@ def build(source: Path, folder: Path, scratch: Path) -> None:
 
 
 def sphinx(builder: str, source: Path, folder: Path, doctrees: Path) -> int:
-    """Run one builder of Sphinx; not zero if it warned of anything."""
-    # What one run registers with docutils, another in this process would warn of.
+    """Run a Sphinx builder; return nonzero after any warning."""
+    # A second run in this process would warn of names that the first registered with docutils.
     with docutils_namespace():
         app = Sphinx(
             srcdir=source,

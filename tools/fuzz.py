@@ -1,16 +1,16 @@
-"""Read damaged and hostile files and count what goes wrong.
+"""Read damaged and hostile files and count failures.
 
 Every case is one file or store: a mutation of a small sample of each format that `driftbayes
 formats` lists and of a scan, or one of the hand-made hostile files. It is read in a child process
-with a limit of memory and time. A reader may give trajectories or raise `DriftbayesError`; anything
+with limits of memory and time. A reader may return trajectories or raise `DriftbayesError`; all
 else is a failure. Run as
 
     python tools/fuzz.py                  # 10,000 mutations and all hostile files
     python tools/fuzz.py --cases 200      # fewer
-    python tools/fuzz.py --only scan      # samples whose name begins so
+    python tools/fuzz.py --only scan      # only samples whose name begins with "scan"
     python tools/fuzz.py --seed 7 --keep failures
 
-A case is the same for the same seed and number, whatever else is run.
+A case depends only on seed and number, not on other cases.
 """
 
 import argparse
@@ -37,9 +37,9 @@ import fuzz_hostile  # noqa: E402
 import fuzz_mutations  # noqa: E402
 import fuzz_samples  # noqa: E402
 
-# A hang, not a slow machine: these files are of kilobytes.
+# Time limit: these files have kilobytes, so more is a hang, not a slow machine.
 SECONDS = 60.0
-# Memory that one file may take beyond that of the process that reads it.
+# Memory limit of a file, in addition to that of the process that reads it.
 MEMORY = 2**30
 _PRELOADED = (
     *("h5netcdf", "pyarrow.csv", "pyarrow.compute", "pyarrow.parquet", "xarray", "zarr", "pandas"),
@@ -54,11 +54,11 @@ class Case:
     """One file to read.
 
     Args:
-        name: What it is, for messages.
+        name: Description, for messages.
         path: The file or store.
-        format: Name of the format, where it is not to be found from the content.
+        format: Name of the format, if it cannot be detected.
         is_scan: Whether it is read as a scan.
-        in_blocks: Whether it is read in blocks too, as files larger than memory are.
+        in_blocks: Whether it is also read in blocks, like files larger than memory.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Case:
 
 @dataclass
 class Tally:
-    """What came of the cases."""
+    """Outcomes of the cases."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     by_kind: dict[str, Counter[str]] = field(default_factory=dict)
@@ -95,14 +95,14 @@ class Tally:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the cases, print a table; 1 if anything went wrong."""
+    """Run the cases and print a table; return 1 if there are failures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--cases", type=int, default=10_000, help="mutated files")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="samples whose name begins so")
-    parser.add_argument("--no-hostile", action="store_true", help="leave out the hand-made files")
+    parser.add_argument("--only", default="", help="only samples whose name begins with this")
+    parser.add_argument("--no-hostile", action="store_true", help="omit the hand-made files")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 8))
-    parser.add_argument("--keep", type=Path, help="copy files that failed to this directory")
+    parser.add_argument("--keep", type=Path, help="copy failed files to this directory")
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="driftbayes-fuzz-") as folder:
         tally = run(
@@ -131,13 +131,13 @@ def run(
     """Run the cases.
 
     Args:
-        folder: An empty directory for their files.
+        folder: Empty directory for their files.
         n_cases: Number of mutated files.
-        seed: Of the mutations.
-        only: Beginning of the names of the samples to mutate; empty for all.
-        hostile: Kinds of hand-made files to run too.
-        n_workers: Processes that read.
-        keep: Directory for files that failed.
+        seed: Random seed of the mutations.
+        only: Start of the names of the samples to mutate; empty for all.
+        hostile: Kinds of hand-made files to include.
+        n_workers: Number of reading processes.
+        keep: Directory for failed files.
     """
     tally = Tally()
     cases = _cases(folder, n_cases, seed, only, hostile=hostile)
@@ -147,10 +147,10 @@ def run(
             keep.mkdir(parents=True, exist_ok=True)
             target = keep / f"{tally.n_cases:05d}-{case.path.name}"
             copy = shutil.copytree if case.path.is_dir() else shutil.copy
-            # Hand-made files are made again by their names, and may have no end.
+            # Hand-made files are identified by their names, and may be endless.
             if not case.name.startswith("hostile:"):
                 copy(case.path, target)
-        # Hand-made files may share one; mutations lie each in a directory of its own.
+        # Hand-made files may share a directory; each mutation has its own.
         if case.path.parent.name.startswith("case-"):
             shutil.rmtree(case.path.parent, ignore_errors=True)
         if sys.stderr.isatty() or tally.n_cases % 1000 == 0:
@@ -159,7 +159,7 @@ def run(
 
 
 def table(tally: Tally) -> str:
-    """The outcome in words."""
+    """Describe the outcome."""
     head = ("files", "cases", "read", "refused", "foreign errors", "hangs", "over memory")
     keys = ("read", "refused", "foreign", "hang", "memory")
     rows = [
@@ -203,7 +203,7 @@ def _cases(
 
 
 def _pooled(cases: Iterator[Case], n_workers: int) -> Iterator[tuple[Case, str, str, float, int]]:
-    """Cases with what came of each, read by as many processes at a time."""
+    """Read cases in parallel processes; yield each with its outcome."""
     busy: dict[Connection, tuple[_Worker, Case, float]] = {}
     idle = [_Worker() for _ in range(n_workers)]
     more = True
@@ -237,10 +237,10 @@ def _pooled(cases: Iterator[Case], n_workers: int) -> Iterator[tuple[Case, str, 
 
 
 class _Worker:
-    """A process that reads files one after the other."""
+    """Process that reads one file after another."""
 
     def __init__(self) -> None:
-        # Forked from a process that has imported everything and read nothing.
+        # Forked from a process that has imported everything and read no file.
         context = mp.get_context("forkserver")
         context.set_forkserver_preload(list(_PRELOADED))
         self.pipe, other = context.Pipe()
@@ -271,10 +271,10 @@ class _Worker:
 
 
 def _serve(pipe: Connection) -> None:
-    """Read what is asked for until nobody asks any more."""
+    """Read requested files until the pipe is closed."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     warnings.simplefilter("ignore")
-    # Libraries complain on stderr about what they then raise.
+    # Libraries print errors to stderr before they raise them.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     read = _Reader()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -295,10 +295,10 @@ def _serve(pipe: Connection) -> None:
 
 
 class _Reader:
-    """Reads a case as the program would, its libraries imported once."""
+    """Reader of cases, with libraries imported once."""
 
     def __init__(self) -> None:
-        # What is imported counts to the process and not to the file that needs it first.
+        # Import here, so that imports do not count towards the first file that needs them.
         for name in _PRELOADED:
             import_module(name)
         from driftbayes import io
@@ -307,7 +307,7 @@ class _Reader:
         self._io, self._error = io, DriftbayesError
 
     def __call__(self, case: Case) -> tuple[str, str]:
-        """What came of a case, and a word on it."""
+        """Read a case; return the outcome and a detail."""
         if case.in_blocks:
             outcome, detail = self._try(lambda: _read_in_blocks(case))
             if outcome not in ("read", "refused"):
@@ -330,7 +330,7 @@ class _Reader:
 
 
 def _refused(error: BaseException) -> tuple[str, str]:
-    """Whether a message is one, and whether it hides that the memory was full."""
+    """Classify an error: a proper message, a bad one, or a hidden lack of memory."""
     message = str(error)
     if not message.strip() or "\n" in message or len(message) > 600:
         return "foreign", f"not one sentence: {message[:200]!r}"
@@ -344,7 +344,7 @@ def _refused(error: BaseException) -> tuple[str, str]:
 
 
 def _read_in_blocks(case: Case) -> None:
-    """As a file that is larger than memory is read."""
+    """Read a file in blocks, like one larger than memory."""
     from driftbayes.io.blocks import plan_blocks, read_block
     from driftbayes.io.reading import ReadOptions
 
@@ -354,7 +354,7 @@ def _read_in_blocks(case: Case) -> None:
 
 
 def _use_scan(path: Path) -> None:
-    """All that is made of a scan: tables, the page of a report, exports."""
+    """Use a scan in every way: tables, report, exports."""
     from driftbayes.errors import DriftbayesError
     from driftbayes.io import read_scan
     from driftbayes.report import write_report
@@ -373,7 +373,7 @@ def _use_scan(path: Path) -> None:
 
 
 def _status(key: str) -> int:
-    """A number of bytes from what the system says of this process."""
+    """Read a number of bytes from the status of this process."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(key):
             return int(line.split()[1]) * 1024
@@ -381,7 +381,7 @@ def _status(key: str) -> int:
 
 
 def _reset_peak() -> int:
-    """Memory in use; the peak is counted from here on."""
+    """Reset the peak memory, and return the memory in use."""
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:

@@ -1,4 +1,4 @@
-"""Hand-made files that mean harm: code, endless devices, bombs, lies about sizes, deep nesting."""
+"""Hand-made hostile files: code, endless devices, bombs, wrong sizes, deep nesting."""
 
 __all__ = ["KINDS", "make"]
 
@@ -32,11 +32,11 @@ _ROWS = b"id,time,x,y\na,0,1,2\na,1,2,3\nb,0,5,6\nb,1,6,7\n"
 def make(
     folder: Path, kinds: Collection[str] = KINDS
 ) -> Iterator[tuple[str, Path, str | None, bool]]:
-    """Write the files, one at a time: name, path, format or None, whether it is a scan.
+    """Write the files one at a time; yield name, path, format or None, and whether it is a scan.
 
     Args:
-        folder: An empty directory.
-        kinds: Which of them.
+        folder: Empty directory.
+        kinds: Kinds of files to write.
     """
     makers = (_tables, _xml, _numpy, _parquet, _netcdf, _stores, _runs, _special, _scans)
     for kind, maker in zip(KINDS, makers, strict=True):
@@ -46,7 +46,7 @@ def make(
 
 
 class _Harm:
-    """Leaves a mark if it is unpickled."""
+    """Object that leaves a mark if it is unpickled."""
 
     def __init__(self, folder: Path) -> None:
         self.place = str(folder / MARK)
@@ -86,14 +86,14 @@ def _tables(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _deflated(block: bytes, times: int) -> bytes:
-    """What deflate makes of a block many times over, made once and repeated."""
+    """Return the deflated repetition of a block, compressed once and repeated."""
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     part = compressor.compress(block) + compressor.flush(zlib.Z_FULL_FLUSH)
     return part * times + b"\x03\x00"
 
 
 def _gzip_of(block: bytes, times: int) -> bytes:
-    # The checksum at the end is wrong, which is found out when the harm is done.
+    # The checksum at the end is wrong, which a reader notices too late.
     return bytes.fromhex("1f8b08000000000000ff") + _deflated(block, times) + bytes(8)
 
 

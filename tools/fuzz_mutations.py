@@ -1,4 +1,4 @@
-"""Damage to a file or store: bytes, numbers, headers, attributes, metadata."""
+"""Damage a file or store: bytes, numbers, headers, attributes, metadata."""
 
 __all__ = ["mutate"]
 
@@ -43,12 +43,12 @@ def mutate(
 
     Args:
         sample: A valid file or store.
-        folder: An empty directory for the copy.
+        folder: Empty directory for the copy.
         others: Samples to take pieces from.
-        key: Of the random numbers.
+        key: Seed of the random numbers.
 
     Returns:
-        The copy, and a word on what was done to it.
+        The copy, and a description of the damage.
     """
     rng = np.random.default_rng(key)
     copy = folder / sample.name
@@ -69,7 +69,7 @@ def mutate(
     if sample.suffix in structured and rng.random() < 0.5:
         try:
             return copy, structured[sample.suffix](copy, rng)
-        except Exception as error:  # What cannot be written is no case: damage bytes instead.
+        except Exception as error:  # If it cannot be written, damage bytes instead.
             shutil.copy(sample, copy)
             note = type(error).__name__
             return copy, f"{_change_bytes(copy, rng, others)} (after {note})"

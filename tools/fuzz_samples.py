@@ -33,9 +33,9 @@ class Sample:
     """A valid file or store.
 
     Args:
-        name: Of its format, with a word on the container where there are several.
-        path: Where it is.
-        format: Name of the format, where it is not found by content.
+        name: Name of its format, and of the container if there are several.
+        path: Path of the file or store.
+        format: Name of the format, if it cannot be detected.
         is_scan: Whether it is a scan.
     """
 
@@ -49,7 +49,7 @@ def make(folder: Path) -> list[Sample]:
     """Write all samples.
 
     Args:
-        folder: A directory to make.
+        folder: Directory to create.
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = []
@@ -83,7 +83,7 @@ def make(folder: Path) -> list[Sample]:
 
 
 def _cf() -> xr.Dataset:
-    """A grid of whole numbers, packed and padded."""
+    """Return a grid of integers, packed and padded."""
     x = np.array([[1, 2, 3], [4, 5, -999]], dtype=np.int16)
     packed = {"_FillValue": np.int16(-999), "scale_factor": 0.1, "units": "km"}
     return xr.Dataset(
@@ -115,7 +115,7 @@ def _drifters(kind: str) -> xr.Dataset:
 
 
 def _run(folder: Path) -> Path:
-    """The directory of a turbulence run, as far as its particles go."""
+    """Write the directory of a turbulence run, only with its particles."""
     common = {"dtype": "float64", "attributes": {}}
     arrays = create_group(
         folder / "trajectories.zarr",
@@ -135,7 +135,7 @@ def _run(folder: Path) -> Path:
 
 
 def scan() -> xr.Dataset:
-    """A scan of two models at three sampling times, as `driftbayes scan` writes it."""
+    """Return a scan of two models at three sampling times, as written by `driftbayes scan`."""
     by_model, by_parameter = ("model", "tau"), ("parameter", "tau")
     numbers = np.linspace(0.2, 1.0, 6).reshape(2, 3)
     values = np.linspace(0.5, 2.0, 9).reshape(3, 3)

@@ -1,4 +1,4 @@
-"""Put the results of `driftbayes reproduce goodness -o DIR` into the documentation.
+"""Insert the results of `driftbayes reproduce goodness -o DIR` into the documentation.
 
 Usage: python tools/goodness_page.py DIR
 """

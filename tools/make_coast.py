@@ -1,4 +1,4 @@
-"""Write the coastline that reports draw under tracks: `python tools/make_coast.py land-50m.json`.
+"""Write the coastline for maps and reports: `python tools/make_coast.py land-50m.json`.
 
 The input is Natural Earth's 1:50m land (public domain) as TopoJSON, from the npm package
 world-atlas: `npm pack world-atlas`, then unpack it. Coordinates are rounded to 0.01°, about 1 km.
@@ -12,12 +12,12 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "src/driftbayes/plots/static/coast.npz"
-# Islands of fewer points are smaller than a dot.
+# Minimum number of points of an island; smaller ones are not visible.
 _MIN_POINTS = 5
 
 
 def main(source: Path, target: Path = TARGET) -> None:
-    """Write the lines of the coast, one after the other, as differences of whole numbers.
+    """Write the coastlines, concatenated, as differences of integers.
 
     Args:
         source: File land-50m.json.

@@ -1,10 +1,10 @@
-"""Freeze exact evidences of many models on small data, before an engine is changed.
+"""Store exact evidences of many models on small data, before changing an engine.
 
     python tools/make_evidence_cases.py tests/golden/evidence_cases.json
 
 Each case is a model with its options on one of four data sets, under default priors of scale one.
-The stored numbers come from the code that is about to be replaced: they say that nothing moved, not
-that it is right, which other tests do.
+The stored numbers come from the code that is to be replaced: they show that nothing changed, not
+that it is correct, which other tests verify.
 """
 
 import json
@@ -38,7 +38,7 @@ CASES = {
 
 
 def evidence_of(name: str, kind: str) -> "Evidence":
-    """The exact evidence of one case."""
+    """Compute the exact evidence of one case."""
     from driftbayes.data.sampling import displacements
     from driftbayes.inference import evidence
 

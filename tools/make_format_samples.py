@@ -1,7 +1,7 @@
-"""Cut the files of other programs to samples small enough for `tests/io/data`.
+"""Cut files of other programs to small samples for `tests/io/data`.
 
-Layout, names, attributes, types, padding and order of rows stay as the programs wrote them; only
-trajectories and times are fewer. Run as
+Layout, names, attributes, types, padding and order of rows are unchanged; there are only fewer
+trajectories and times. Run as
 
     python tools/make_format_samples.py ../shared/data tests/io/data
 """
@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import xarray as xr
 
 LANGEVIN = "clouddrift/ragged_synthetic_langevin"
-# Of both releases, with and without those that were deleted on the way.
+# Particles of both releases, some of them deleted during the run.
 EDDIES = [0, 1, 22, 24, 34, 60, 61, 66, 74, 114]
-# Seeded at once and late; retired and not.
+# Elements seeded at the start and later, some of them retired.
 ELEMENTS = [0, 1, 2, 3, 4, 5, 6, 60, 61, 62, 63, 64, 65, 66]
 
 
@@ -51,10 +51,10 @@ def main(source: Path, target: Path) -> None:
 
 
 def cut_ragged(source: Path, target: Path) -> None:
-    """The first rows of each trajectory, as many in all three containers."""
+    """Keep the first rows of each trajectory, the same number in all three containers."""
     with _open(source / f"{LANGEVIN}.nc") as dataset:
         sizes = dataset["rowsize"].to_numpy()
-        # Ragged: each a little longer than the one before.
+        # Ragged: each slightly longer than the previous one.
         kept = np.minimum(sizes, 60 + 4 * np.arange(len(sizes)))
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         rows = np.concatenate([np.arange(a, a + n) for a, n in zip(starts, kept, strict=True)])
@@ -71,14 +71,14 @@ def cut_ragged(source: Path, target: Path) -> None:
 
 
 def cut_parcels_3(path: Path, target: Path, particles: object, times: object, form: int) -> None:
-    """Some particles, with the padding at their ends."""
+    """Keep selected particles, with the padding at their ends."""
     with _open(path) as dataset:
         cut = dataset.isel(trajectory=particles, obs=times)
         _save_zarr(cut, target / path.name, form)
 
 
 def cut_parcels_4(path: Path, target: Path, particles: object, before: float) -> None:
-    """Some particles and times, in the order in which they were written."""
+    """Keep selected particles and times, in the order of the file."""
     table = pq.read_table(path)
     start = pc.min(table["t"]).as_py()
     mask = pc.is_in(table["particle_id"], pa.array(particles, table["particle_id"].type))

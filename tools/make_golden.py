@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def write(name: str, header: dict[str, str], cases: list[Case]) -> None:
-    """One line per case, so that a change of one number is a change of one line."""
+    """Write one line per case, so that a change of one number changes one line."""
     header = {
         "made_by": "tools/make_golden.py",
         "made_with": f"mpmath {mpmath.__version__}",
@@ -76,12 +76,12 @@ def write(name: str, header: dict[str, str], cases: list[Case]) -> None:
 
 
 def decimal(value: Mpf, digits: int = DIGITS) -> str:
-    """A decimal string with that many significant digits."""
+    """Format a decimal string with a number of significant digits."""
     return str(mpmath.nstr(value, digits))
 
 
 def require_close(what: str, one: Mpf, other: Mpf, digits: int) -> None:
-    """Stop if two derivations of the same number differ."""
+    """Raise an error if two derivations of the same number differ."""
     if abs(one - other) > mpmath.mpf(10) ** -digits * max(1, abs(other)):
         msg = f"{what}: {decimal(one)} and {decimal(other)} differ before digit {digits}"
         raise ArithmeticError(msg)
@@ -91,7 +91,7 @@ def require_close(what: str, one: Mpf, other: Mpf, digits: int) -> None:
 
 
 def special() -> tuple[dict[str, str], list[Case]]:
-    """[eq:varphi] and its two friends, with first and second derivatives."""
+    """Compute [eq:varphi] and two related functions, with first and second derivatives."""
     decades = [float(f"{m}e{e}") for e in range(-8, 6) for m in (1, 2, 5)]
     xs = sorted({*decades, 1e6, 0.3, 0.45, 0.49, 0.51, 0.55, 0.7, 0.9, 1.1, 1.5, 1.9, 2.1, 3.0})
     with mp.workdps(SPECIAL_DIGITS):
@@ -132,7 +132,7 @@ def _special_case(x: float) -> Case:
 
 
 def _varphi_and_derivatives(x: Mpf) -> tuple[Mpf, Mpf, Mpf]:
-    """From x φ = 1 - e^(-x), differentiated twice."""
+    """Compute φ and two derivatives from x φ = 1 - e^(-x), differentiated twice."""
     decay = mpmath.exp(-x)
     f = (1 - decay) / x
     f1 = (decay - f) / x
@@ -154,7 +154,7 @@ class Moments(NamedTuple):
 
 
 def scale_moments(p: Mpf, a: Mpf, b: Mpf, digits: int) -> Moments:
-    """The integral I(p, a, b) by the trapezoid rule over u = ln κ, halved until it settles."""
+    """Compute I(p, a, b) by the trapezoid rule over u = ln κ, halving steps until convergence."""
     p, a, b = mpmath.mpf(p), mpmath.mpf(a), mpmath.mpf(b)
     root = mpmath.sqrt(p**2 + 4 * a * b)
     kappa = 2 * a / (p + root) if p >= 0 else (root - p) / (2 * b)
@@ -164,7 +164,7 @@ def scale_moments(p: Mpf, a: Mpf, b: Mpf, digits: int) -> Moments:
     cutoff = -(digits + 8) * mpmath.log(10)
 
     def one_side(start: Mpf, step: Mpf) -> NDArray[Any]:
-        """Sums of the integrand times (1, κ, κ², 1/κ, u) from start outwards."""
+        """Sum the integrand times (1, κ, κ², 1/κ, u) from start outwards."""
         total = np.array([mpmath.mpf(0)] * 5)
         u, value, ratio = start, mpmath.exp(start), mpmath.exp(step)
         while (exponent := -p * u - a / value - b * value - peak) > cutoff:
@@ -177,26 +177,26 @@ def scale_moments(p: Mpf, a: Mpf, b: Mpf, digits: int) -> Moments:
     sums = one_side(mode, step) + one_side(mode - step, -step)
     previous = sums[0] * step
     for _ in range(20):
-        # The nodes half-way between the old ones.
+        # Nodes midway between the previous ones.
         sums = sums + one_side(mode + step / 2, step) + one_side(mode - step / 2, -step)
         step /= 2
         integral = sums[0] * step
-        # The error squares with each halving: agreement to half the digits would do.
+        # The error squares with each halving, so agreement to half the digits would suffice.
         if abs(integral / previous - 1) < mpmath.mpf(10) ** (-0.7 * digits):
             return Moments(peak + mpmath.log(integral), *(sums[1:] / sums[0]))
         previous = integral
-    msg = f"the trapezoid rule did not settle for p = {p}, a = {a}, b = {b}"
+    msg = f"the trapezoid rule did not converge for p = {p}, a = {a}, b = {b}"
     raise ArithmeticError(msg)
 
 
 def log_bessel_k(nu: Mpf, z: Mpf, digits: int = DIGITS) -> Mpf:
-    """Logarithm of K_ν(z) = ½ ∫ exp(ν u - z cosh u) du."""
+    """Compute the logarithm of K_ν(z) = ½ ∫ exp(ν u - z cosh u) du."""
     half = mpmath.mpf(z) / 2
     return scale_moments(-mpmath.mpf(nu), half, half, digits).log_integral - mpmath.log(2)
 
 
 def bessel() -> tuple[dict[str, str], list[Case]]:
-    """Modified Bessel functions of the second kind, for orders up to a million."""
+    """Compute modified Bessel functions of the second kind, for orders up to a million."""
     nus = [-0.5, 0.0, 0.3, 0.5, 1.0, 2.5, 10.0, 149.0, 499.0, 1499.0, 24999.0, 1e6]
     zs = [1e-6, 1e-3, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e6, 1e8]
     cases = []
@@ -215,7 +215,7 @@ def bessel() -> tuple[dict[str, str], list[Case]]:
 
 
 def _check_bessel(z: float, by_order: dict[float, Mpf]) -> None:
-    """Second derivations: mpmath's series for small orders, the recurrence for whole ones."""
+    """Check by second derivations: mpmath for small orders, the recurrence for integer ones."""
     for nu in (-0.5, 0.0, 0.3, 0.5, 1.0, 2.5):
         theirs = mpmath.log(mpmath.besselk(mpmath.mpf(nu), mpmath.mpf(z)))
         require_close(f"ln K_{nu}({z})", by_order[nu], theirs, 49)
@@ -230,7 +230,7 @@ def _check_bessel(z: float, by_order: dict[float, Mpf]) -> None:
 
 
 def langevin_likelihood() -> tuple[dict[str, str], list[Case]]:
-    """[eq:langevin-likelihood] by Cholesky factors of S, for small and large γτ."""
+    """Compute [eq:langevin-likelihood] by Cholesky factors of S, for small and large γτ."""
     rng = np.random.default_rng(SEED)
     tau, k = 0.7, 1.3
     gammas = [x / tau for x in (1e-6, 1e-4, 1e-2, 1.0, 30.0, 1e4)]
@@ -260,7 +260,7 @@ def langevin_likelihood() -> tuple[dict[str, str], list[Case]]:
 
 
 def _increment_correlation(n: int, tau: float, gamma: Mpf) -> list[list[Mpf]]:
-    """R = S / k, from [eq:langevin-cov] as it stands: enough digits are carried for it."""
+    """Compute R = S / k directly from [eq:langevin-cov], with enough working digits."""
     x = gamma * mpmath.mpf(tau)
     varphi = (1 - mpmath.exp(-x)) / x
     row = [2 * mpmath.mpf(tau) * (1 - varphi)]
@@ -271,7 +271,7 @@ def _increment_correlation(n: int, tau: float, gamma: Mpf) -> list[list[Mpf]]:
 
 
 def _factor(matrix: list[list[Mpf]]) -> tuple[list[list[Mpf]], list[Mpf]]:
-    """L and D of the factorisation matrix = L D Lᵀ, with ones on the diagonal of L."""
+    """Return L and D of the factorisation L D Lᵀ, with ones on the diagonal of L."""
     n = len(matrix)
     lower = [[mpmath.mpf(int(i == j)) for j in range(n)] for i in range(n)]
     diagonal: list[Mpf] = []
@@ -296,7 +296,7 @@ def _log_det_and_quadratic(series: list[list[Mpf]], tau: float, gamma: Mpf) -> t
 
 
 def _as_series(dx: NDArray[np.float64]) -> list[list[Mpf]]:
-    """One list of displacements per particle and axis."""
+    """Return one list of displacements per particle and axis."""
     return [[mpmath.mpf(float(v)) for v in axis] for particle in dx for axis in particle.T]
 
 
@@ -311,7 +311,7 @@ def _log_likelihood(dx: NDArray[np.float64], tau: float, gamma: float, k: float)
 
 
 def evidence() -> tuple[dict[str, str], list[Case]]:
-    """[eq:evidence] of both models with exponential priors, and their posterior moments."""
+    """Compute [eq:evidence] of both models with exponential priors, and posterior moments."""
     rng = np.random.default_rng(SEED + 1)
     cases = [
         _brownian_case(reference.simulate_brownian(rng, *shape, tau, kappa), tau, mean)
@@ -368,7 +368,7 @@ def _brownian_case(dx: NDArray[np.float64], tau: float, prior_mean: float) -> Ca
 
 
 def _langevin_case(dx: NDArray[np.float64], tau: float) -> Case:
-    """Exp(1) priors. The joint density is integrated over k inside and over ln γ outside."""
+    """Integrate the joint density with Exp(1) priors over k inside and over ln γ outside."""
     mp.dps = EVIDENCE_WORKING_DIGITS
     inner_digits = EVIDENCE_DIGITS + 8
     series, n = _as_series(dx), dx.size
@@ -426,7 +426,7 @@ def _langevin_case(dx: NDArray[np.float64], tau: float) -> Case:
 
 
 def _range_above(log_f: Callable[[Mpf], Mpf], drop: Mpf) -> tuple[Mpf, Mpf, Mpf]:
-    """Ends of the range where log_f is within drop of its maximum on a grid, and that maximum."""
+    """Return the range where log_f is within drop of its maximum on a grid, and the maximum."""
     grid = [mpmath.mpf(j) / 4 for j in range(-80, 25)]
     values = [log_f(u) for u in grid]
     peak = max(values)

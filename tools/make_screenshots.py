@@ -1,11 +1,11 @@
-"""Pictures of the pages, as a browser shows them, for the documentation.
+"""Take screenshots of the pages for the documentation.
 
 Run as
 
     python tools/make_screenshots.py docs/figures
 
-It needs chromium. With --every, the page and its report are shot in three widths, in light and
-dark, to be looked at.
+It needs chromium. With --every, it takes the page and its report at three widths, in light and
+dark, for inspection.
 """
 
 import argparse
@@ -21,11 +21,11 @@ WIDTHS = (390, 800, 1280)
 
 
 def main(target: Path, *, every: bool) -> None:
-    """Write the pictures.
+    """Write the screenshots.
 
     Args:
-        target: Directory for them.
-        every: Whether to shoot all widths in light and dark.
+        target: Output directory.
+        every: Whether to take all widths in light and dark.
     """
     from playwright.sync_api import sync_playwright
 
@@ -54,7 +54,7 @@ def main(target: Path, *, every: bool) -> None:
 
 
 def _explored(browser: Any, url: str, width: int, scheme: str) -> Any:
-    """The page with a simulation compared and scanned."""
+    """Return the page with a simulation compared and scanned."""
     from playwright.sync_api import expect
 
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
@@ -71,7 +71,7 @@ def _explored(browser: Any, url: str, width: int, scheme: str) -> Any:
 
 
 def _report(page: Any) -> Any:
-    """The report of the scan on the page, opened beside it."""
+    """Open the report of the scan on the page."""
     with page.expect_download() as waiting:
         page.locator("#get-report").click()
     other = page.context.new_page()

@@ -1,10 +1,10 @@
-"""Try every model with its options on every kind of data and for every use; write what happens.
+"""Try every model with its options on every kind of data and for every use; write the results.
 
     python tools/support_matrix.py run docs/figures/support.json     # a quarter of an hour; resumes
     python tools/support_matrix.py page docs/figures/support.json docs/support.md
 
-A combination either works or is refused with a `DriftbayesError`; anything else is named at the
-end, with exit code 1. That the numbers of those that work are right is the business of the tests.
+A combination either works or raises a `DriftbayesError`; anything else is listed at the
+end, with exit code 1. The tests verify the numbers.
 """
 
 import argparse
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TAU = 0.5
 _BROKEN = "BROKEN:"
 _PER_POOL = 6
-# Models tried and the kinds of data they are tried on: with a state-space form, and without one.
+# Models to try, with and without a state-space form, and their kinds of data.
 FAMILIES = {"langevin": "RIE", "matern": "R"}
 CHAINS = (
     "",
@@ -52,7 +52,7 @@ CHAINS = (
     "+rotating",
     "+noise+mean+rotating",
 )
-# Letter, and what the data are.
+# Letter and description of each kind of data.
 KINDS = {
     "R": "regular, exact",
     "I": "irregular times, or missing positions with gaps kept",
@@ -81,7 +81,7 @@ def jobs() -> list[tuple[str, str]]:
 
 
 def tracks_of(kind: str) -> "Trajectories":
-    """A small data set: eight particles with a velocity that remembers."""
+    """Return a small data set: eight particles with velocity memory."""
     from driftbayes.data.trajectories import Trajectories
 
     rng = np.random.default_rng(7)
@@ -103,7 +103,7 @@ def tracks_of(kind: str) -> "Trajectories":
 
 
 def hypothesis_of(name: str) -> "Hypothesis":
-    """The model with default priors of scale one."""
+    """Return the model with default priors of scale one."""
     from driftbayes.comparison import make_hypotheses
     from driftbayes.models import MODELS, model_named
     from driftbayes.priors import Fixed
@@ -118,7 +118,7 @@ def hypothesis_of(name: str) -> "Hypothesis":
 
 
 def draws_of(hypothesis: "Hypothesis", data: "Displacements") -> "PosteriorDraws":
-    """Draws of the prior: enough to see which uses take them, without any inference."""
+    """Draw from the prior, to try uses of draws without inference."""
     import jax
 
     from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
@@ -140,13 +140,13 @@ def draws_of(hypothesis: "Hypothesis", data: "Displacements") -> "PosteriorDraws
 
 
 def uses_of(name: str) -> tuple[str, ...]:
-    """List the uses that a model is tried for: draws take minutes to compile but for `langevin`."""
+    """List the uses to try; draws only for `langevin`, because others take minutes to compile."""
     is_quick = name.startswith("langevin") and "&" not in name
     return tuple(use for use in USES if is_quick or use != "draws")
 
 
 def tried(name: str, kind: str, uses: tuple[str, ...] | None = None) -> dict[str, str]:
-    """Try each use: the text is empty if it works, else the refusal."""
+    """Try each use; return an empty text if it works, else the error message."""
     uses = uses_of(name) if uses is None else uses
     from driftbayes.data.sampling import displacements
     from driftbayes.errors import DriftbayesError
@@ -169,7 +169,7 @@ def tried(name: str, kind: str, uses: tuple[str, ...] | None = None) -> dict[str
         except DriftbayesError as error:
             found[use] = str(error)
         except Exception as error:
-            # Neither an answer nor a refusal: the run goes on, and ends with an error.
+            # An unexpected error: continue, and fail at the end.
             found[use] = f"{_BROKEN} {type(error).__name__}: {error}"[:500]
     return found
 
@@ -212,7 +212,7 @@ def _actions(
         prequential([hypothesis], data, method="laplace")
 
     def posterior() -> None:
-        # Laplace's method compiles fastest; of its doubts about so few data nothing is asked.
+        # Laplace's method compiles fastest; its status does not matter here.
         try:
             posterior_draws(hypothesis, data, n_draws=20, method="laplace", coords="log")
         except DriftbayesError as error:
@@ -256,16 +256,16 @@ def _job(job: tuple[str, str]) -> dict[str, Any]:
     import jax
 
     jax.config.update("jax_enable_x64", True)  # noqa: FBT003
-    # Every program runs once or twice: what counts is the time to compile it.
+    # Every program runs once or twice, so compilation takes most of the time.
     jax.config.update("jax_disable_most_optimizations", True)  # noqa: FBT003
-    # Programs of other models are of no use, and fill the memory.
+    # Drop the programs of other models, which fill the memory.
     jax.clear_caches()
     name, kind = job
     return {"model": name, "kind": kind, "uses": tried(name, kind)}
 
 
 def page(rows: list[dict[str, Any]]) -> str:
-    """The page of the documentation."""
+    """Format the page of the documentation."""
     table: dict[str, dict[str, str]] = {}
     reasons: dict[str, list[str]] = {}
     for row in rows:
@@ -335,7 +335,7 @@ def main() -> int:
         return 0
     rows = json.loads(args.output.read_text()) if args.output.exists() else []
     todo = jobs()[len(rows) :]
-    # New processes now and then: compiled programs use up the mappings that Linux allows.
+    # Replace processes regularly: compiled programs use up the memory mappings that Linux allows.
     for start in range(0, len(todo), _PER_POOL):
         with ProcessPoolExecutor(args.workers, mp_context=get_context("spawn")) as pool:
             rows += list(pool.map(_job, todo[start : start + _PER_POOL]))
@@ -348,7 +348,7 @@ def main() -> int:
         for use, text in row["uses"].items()
         if text.startswith(_BROKEN)
     ]
-    print("\n".join(broken) if broken else "every combination works or is refused in words")
+    print("\n".join(broken) if broken else "every combination works or raises DriftbayesError")
     return 1 if broken else 0
 
 

@@ -11,13 +11,8 @@ from driftbayes.aliases import lazy
 if TYPE_CHECKING:
     from driftbayes.changes import Segments
     from driftbayes.checks import FitCheck, check_fit
-    from driftbayes.comparison import (
-        Comparison,
-        Scan,
-        compare_hypotheses,
-        dependence,
-        scan_hypotheses,
-    )
+    from driftbayes.comparison import Comparison, Scan, compare_hypotheses, scan_hypotheses
+    from driftbayes.comparison.dependence import dependence
     from driftbayes.data import Displacements, Trajectories, displacements
     from driftbayes.diagnostics import data_scales, diagnose
     from driftbayes.errors import (

@@ -1,4 +1,4 @@
-"""Names that are looked up when they are used: public functions, and rooms loaded in part."""
+"""Names that are imported on demand: public functions, and members of lazy packages."""
 
 __all__ = ["lazy", "public"]
 
@@ -7,33 +7,34 @@ from importlib import import_module
 from typing import Any
 
 
-def public(name: str) -> Callable[..., Any]:
-    """A function of the public interface.
+def public(name: str, package: str = "driftbayes") -> Callable[..., Any]:
+    """Look up a public function when a method calls it.
 
-    The record whose method calls it does not know the rooms above its own.
+    A class need not import the layers above its own.
 
     Args:
-        name: Name of the function in `driftbayes`.
+        name: Name of the function.
+        package: Name of the package that has it.
     """
-    function: Callable[..., Any] = getattr(import_module("driftbayes"), name)
+    function: Callable[..., Any] = getattr(import_module(package), name)
     return function
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package that imports a module when one of its names is used.
+    """Return a `__getattr__` for a package that imports a module when one of its names is used.
 
     Args:
         package: Name of the package.
-        homes: For each module of the package its names, separated by spaces.
+        homes: Names in each module of the package, separated by spaces.
     """
-    home_of = {name: home for home, names in homes.items() for name in names.split()}
+    module_of = {name: module for module, names in homes.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        if name not in home_of:
+        if name not in module_of:
             msg = f"module {package!r} has no attribute {name!r}"
-            # With these Python itself says which name may have been meant.
+            # Python uses these arguments to suggest a similar name.
             raise AttributeError(msg, name=name, obj=import_module(package))
-        value = getattr(import_module(f"{package}.{home_of[name]}"), name)
+        value = getattr(import_module(f"{package}.{module_of[name]}"), name)
         setattr(import_module(package), name, value)
         return value
 

@@ -20,6 +20,7 @@ __all__ = [
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 
@@ -37,7 +38,7 @@ class ColumnsError(DriftbayesError):
     """
 
     def __init__(self, question: str, columns: Mapping[str, str], advice: str = "") -> None:
-        # A damaged header may be as long as a page.
+        # Names in a damaged header may be very long.
         shown = {role: name if len(name) <= 40 else "COLUMN" for role, name in columns.items()}
         self.option = ",".join(f"{role}={name}" for role, name in shown.items())
         pairs = ", ".join(f"{role!r}: {name!r}" for role, name in shown.items())
@@ -175,32 +176,32 @@ def expect(value: object, kinds: Any, name: str, wanted: str) -> None:
         wanted: Description of the allowed values.
 
     Raises:
-        DriftbayesError: The value has another type.
+        DriftbayesError: If the value has another type.
     """
     if not isinstance(value, kinds):
         raise DriftbayesError(f"{name} must be {wanted}, got {shown(value)}")
 
 
-# Of equal letters. At difflib's own 0.6 a `sigma` would be taken for a mistyped `gamma`.
-_ALIKE = 0.7
-_SHORTEST_BEGINNING = 3
+# With the default of difflib, 0.6, `sigma` would be a misspelt `gamma`.
+_MIN_SIMILARITY = 0.7
+_MIN_PREFIX = 3
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word closest to a mistyped one; None if none is close.
+    """Return the known word closest to a misspelt one; None if none is close.
 
     Args:
-        word: The mistyped word.
+        word: The misspelt word.
         known: The known words.
     """
-    # A file may have a million columns, and a mistyped word is not as long as a page.
-    names = [name for name, _ in zip(known, range(1000), strict=False)]
+    # Limited in number and length for speed: a file may have a million columns.
+    names = list(islice(known, 1000))
     folded = {name.casefold().replace("-", "_"): name for name in reversed(names)}
     written = word[:100].casefold().replace("-", "_")
-    close = get_close_matches(written, folded, n=1, cutoff=_ALIKE)
-    if not close and len(written) >= _SHORTEST_BEGINNING:
-        begun = [name for name in folded if name.startswith(written)]
-        close = begun if len(begun) == 1 else []
+    close = get_close_matches(written, folded, n=1, cutoff=_MIN_SIMILARITY)
+    if not close and len(written) >= _MIN_PREFIX:
+        matches = [name for name in folded if name.startswith(written)]
+        close = matches if len(matches) == 1 else []
     return folded[close[0]] if close else None
 
 
@@ -211,5 +212,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         word: The unknown word.
         known: The known words.
     """
-    found = nearest(word, known)
-    return "" if found is None else f"; did you mean {found!r}?"
+    near = nearest(word, known)
+    return "" if near is None else f"; did you mean {near!r}?"

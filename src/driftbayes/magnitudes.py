@@ -1,24 +1,23 @@
-"""Numbers that a user gives, small enough that products of three of them stay finite."""
+"""Check numbers given by the user, so that products of three of them are finite."""
 
 __all__ = ["LARGEST", "MAX_COUNT", "checked", "checked_count", "whole"]
 
-import math
 from typing import Any
 
 from driftbayes.errors import DriftbayesError, shown
 
-# A diffusivity is the square of a speed times a time: three such numbers still have a product.
+# A diffusivity is the product of three numbers, a squared speed and a time.
 LARGEST = 1e100
-# Of whatever a user may ask for: replicas, lags, particles, steps.
+# Largest number of replicas, lags, particles or steps.
 MAX_COUNT = 10**9
 
 
 def checked(value: object, name: str) -> float:
-    """The value as a float, refused if it is no number or out of range.
+    """Return the value as a float; refuse other types and numbers out of range.
 
     Args:
-        value: What the user gave.
-        name: Of the option or parameter, for messages.
+        value: The value given by the user.
+        name: Name of the option or parameter, for messages.
 
     Example:
         >>> checked(2, "u_rms")
@@ -26,24 +25,22 @@ def checked(value: object, name: str) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise DriftbayesError(f"{name} must be a number, got {str(value)[:40]!r}")
-    # As they are compared: a whole number of a thousand digits is no float.
-    if not math.isnan(value if isinstance(value, float) else 0.0) and (
-        value == 0 or 1 / LARGEST <= abs(value) <= LARGEST
-    ):
+    # Compared before the conversion: an int of a thousand digits is not a float. NaN fails.
+    if value == 0 or 1 / LARGEST <= abs(value) <= LARGEST:
         return float(value)
-    shown = f"{value:g}" if isinstance(value, float) else f"a number of {len(str(value))} digits"
+    got = f"{value:g}" if isinstance(value, float) else f"a number of {len(str(value))} digits"
     raise DriftbayesError(
-        f"{name} must be a number whose size lies between {1 / LARGEST:g} and {LARGEST:g}, got "
-        f"{shown}; choose other units"
+        f"{name} must be a number of magnitude {1 / LARGEST:g} to {LARGEST:g}, got {got}; choose "
+        "other units"
     )
 
 
 def checked_count(value: int, name: str) -> int:
-    """The value, refused if it is larger than anything that can be counted here.
+    """Return the value; refuse a count that is too large.
 
     Args:
-        value: What the user gave.
-        name: Of the option, for messages.
+        value: The count given by the user.
+        name: Name of the option, for messages.
 
     Example:
         >>> checked_count(200, "--replicas")
@@ -56,12 +53,12 @@ def checked_count(value: int, name: str) -> int:
 
 
 def whole(value: Any, name: str, least: int = 0) -> int:
-    """The value as an int, refused if it is no whole number, too small, or of more than 64 bits.
+    """Return the value as an int; refuse fractions, small numbers and more than 64 bits.
 
     Args:
-        value: What the user gave.
-        name: Of the option or parameter, for messages.
-        least: The smallest that is allowed.
+        value: The value given by the user.
+        name: Name of the option or parameter, for messages.
+        least: Smallest allowed value.
 
     Example:
         >>> whole(3.0, "n_folds", 2)

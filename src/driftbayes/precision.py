@@ -1,4 +1,4 @@
-"""Double precision for the duration of a call, whatever JAX is set to."""
+"""Double precision for the duration of a call, independent of the JAX configuration."""
 
 __all__ = ["as_leaf", "as_number", "in_double_precision"]
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function with JAX in double precision, which the caller's own code need not be in."""
+    """Run a function with JAX in double precision."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -27,7 +27,7 @@ def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def as_number(value: Any) -> Any:
-    """A number that keeps all its digits until it is computed with; JAX arrays as they are."""
+    """Convert a number to a NumPy array in double precision; JAX arrays are not changed."""
     if isinstance(value, jax.Array):
         return value
     expect(value, int | float | np.generic | np.ndarray, "a number of a prior or model", "a number")
@@ -35,5 +35,5 @@ def as_number(value: Any) -> Any:
 
 
 def as_leaf(value: Any) -> Any:
-    """A number as `as_number` gives it; what stands for a number, a prior or a name, as it is."""
+    """Convert a number like `as_number`; priors and names are not changed."""
     return as_number(value) if isinstance(value, int | float | np.generic | np.ndarray) else value

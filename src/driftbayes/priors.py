@@ -1,4 +1,4 @@
-"""Priors: what is believed of a parameter before the data, always a proper density."""
+"""Prior distributions of parameters, all proper."""
 
 __all__ = [
     "AbstractPrior",
@@ -39,20 +39,19 @@ def _require(name: str, value: Any, *, condition: bool, expected: str) -> None:
 class AbstractPrior(eqx.Module):
     """A proper density on the positive numbers, on an interval of them, or on all numbers.
 
-    Every prior brings the coordinate z in which its support is the whole real line: ln θ, the
-    log-odds of the place within an interval, or θ itself.
+    Every prior defines an unconstrained coordinate z, whose support is the whole real line: ln θ,
+    the log-odds of the position within an interval, or θ itself.
     """
 
     name: ClassVar[str]
-    # Whether θ may be negative: then posteriors are described in θ itself and not in ln θ.
+    # Whether θ may be negative; its posterior is then summarised in θ instead of ln θ.
     is_signed: ClassVar[bool] = False
 
     def __repr__(self) -> str:
-        """As it is written in Python."""
         try:
             family, *values = self.describe(6).split(":")
         except Exception:
-            # Inside a compiled function the numbers are not known.
+            # Inside a compiled function the numbers are unknown.
             return str(eqx.Module.__repr__(self))
         fields = _FAMILIES[family][1]
         numbers = ", ".join(f"{name}={value}" for name, value in zip(fields, values, strict=True))
@@ -60,47 +59,47 @@ class AbstractPrior(eqx.Module):
 
     @abstractmethod
     def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Ln p(θ), normalised; minus infinity outside the support."""
+        """Return ln p(θ), normalised; minus infinity outside the support."""
 
     @abstractmethod
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The θ below which lies the given probability."""
+        """Return the quantile of θ at a probability."""
 
     @abstractmethod
     def mean(self) -> Number:
-        """Mean of θ."""
+        """Return the mean of θ."""
 
     @abstractmethod
     def log_sd(self) -> Number:
-        """Standard deviation of ln θ, of θ if it is signed: what a posterior is judged by."""
+        """Return the standard deviation of ln θ, or of θ if it is signed."""
 
     @abstractmethod
     def rescaled(self, factor: ScalarLike) -> "AbstractPrior":
-        """The same belief about `factor` times θ, for example θ counted in smaller units."""
+        """Return the prior of `factor` times θ, for example of θ in other units."""
 
     @abstractmethod
     def describe(self, digits: int | None = None) -> str:
-        """The text that `parse_prior` turns back into this prior; shorter with fewer `digits`."""
+        """Return the text from which `parse_prior` makes this prior, with up to `digits` digits."""
 
     def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
-        """Independent draws."""
+        """Draw independent samples."""
         return self.quantile(jax.random.uniform(key, shape, dtype=self.mean().dtype))
 
     def from_unconstrained(self, z: Scalar) -> Scalar:
-        """θ at the unconstrained coordinate z."""
+        """Return θ at the unconstrained coordinate z."""
         return jnp.exp(z)
 
     def to_unconstrained(self, theta: Scalar) -> Scalar:
-        """The unconstrained coordinate of θ."""
+        """Return the unconstrained coordinate of θ."""
         return jnp.log(theta)
 
     def log_jacobian(self, z: Scalar) -> Scalar:
-        """Ln |dθ/dz|."""
+        """Return ln |dθ/dz|."""
         return z
 
 
 class Exponential(AbstractPrior):
-    r"""$p(\theta) = e^{-\theta/\mu}/\mu$: the least informative density of given mean μ.
+    r"""$p(\theta) = e^{-\theta/\mu}/\mu$: the maximum-entropy density with mean μ.
 
     Paper: §4.2, [eq:prior-means].
 
@@ -164,29 +163,28 @@ class Gamma(AbstractPrior):
         return jnp.where(theta > 0, value, -jnp.inf)
 
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
-        # JAX has no inverse of the incomplete gamma function; SciPy's serves outside of jit.
+        # JAX has no inverse of the incomplete gamma function; SciPy's works outside of jit.
         from scipy.special import gammaincinv
 
-        return (
-            jnp.asarray(gammaincinv(np.asarray(self.shape), np.asarray(probability))) * self.scale
-        )
+        quantile = gammaincinv(np.asarray(self.shape), np.asarray(probability))
+        return jnp.asarray(quantile) * self.scale
 
     def mean(self) -> Number:
         return self.shape * self.scale
 
     def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
-        # By its own generator: the quantile is SciPy's, which compiled code cannot call.
+        # Compiled code cannot call the quantile of SciPy.
         return self.scale * jax.random.gamma(key, self.shape, shape)
 
     def log_sd(self) -> Number:
-        # The trigamma function is ζ(2, a); JAX's own takes a whole order in some versions only.
+        # The trigamma function is ζ(2, a); that of JAX is not available in all versions.
         return jnp.sqrt(jsp.zeta(jnp.full_like(self.shape, 2.0), self.shape))
 
     def rescaled(self, factor: ScalarLike) -> "Gamma":
         return Gamma(shape=self.shape, mean=self.mean() * factor)
 
     def describe(self, digits: int | None = None) -> str:
-        # Not by `mean`: a text should not have to wait for the compiler.
+        # `mean` would compile JAX code.
         mean = np.float64(self.shape) * np.float64(self.scale)
         return f"gamma:{_text(self.shape, digits)}:{_text(mean, digits)}"
 
@@ -235,7 +233,7 @@ class LogNormal(AbstractPrior):
 
 
 class Uniform(AbstractPrior):
-    """Equal density between two positive bounds. Both must be finite: no improper priors.
+    """Constant density between two finite bounds, 0 or more.
 
     Args:
         low: Lower bound, 0 or more.
@@ -273,7 +271,7 @@ class Uniform(AbstractPrior):
         return 0.5 * (self.low + self.high)
 
     def log_sd(self) -> Number:
-        # Moments of ln θ between the bounds: ∫ ln θ = θ ln θ - θ, and once more for the square.
+        # From the integrals of ln θ and of its square between the bounds.
         def first(x: Any) -> Any:
             return x * (_log(x) - 1)
 
@@ -298,9 +296,9 @@ class Uniform(AbstractPrior):
         return self.low + (self.high - self.low) * jax.nn.sigmoid(z)
 
     def to_unconstrained(self, theta: Scalar) -> Scalar:
-        # Kept off the bounds, whose coordinate is infinite.
-        place = jnp.clip((theta - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
-        return jnp.log(place) - jnp.log1p(-place)
+        # Clipped, as z is infinite at the bounds.
+        fraction = jnp.clip((theta - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
+        return jnp.log(fraction) - jnp.log1p(-fraction)
 
     def log_jacobian(self, z: Scalar) -> Scalar:
         return jnp.log(self.high - self.low) + jax.nn.log_sigmoid(z) + jax.nn.log_sigmoid(-z)
@@ -357,7 +355,7 @@ class Normal(AbstractPrior):
 
 
 class Fixed(AbstractPrior):
-    """A parameter that is known: it has a value, and takes no part in the inference.
+    """A known value of a parameter, which is not inferred.
 
     Args:
         value: The value, in the unit of θ.
@@ -377,7 +375,7 @@ class Fixed(AbstractPrior):
         _require("a fixed value", self.value, condition=finite, expected="a finite number")
 
     def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
-        # Of a point, in the counting measure: it has no density.
+        # With respect to the counting measure at the value.
         return jnp.where(theta == self.value, 0.0, -jnp.inf)
 
     def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -406,16 +404,16 @@ _FAMILIES: dict[str, tuple[type[AbstractPrior], tuple[str, ...]]] = {
 }
 
 
-# Numbers that have no unit, whatever that of the parameter.
-_PURE = ("shape", "sigma")
+# Numbers without a unit.
+_UNITLESS = ("shape", "sigma")
 
 
 def parse_prior(text: str, convert: Callable[[str], float] = float) -> AbstractPrior:
-    """A prior from text such as `exponential:0.5`, `lognormal:1:2`, `gamma:2:5`, `uniform:0:3`.
+    """Parse a prior such as `exponential:0.5`, `lognormal:1:2`, `gamma:2:5` or `uniform:0:3`.
 
     Args:
         text: Family and numbers.
-        convert: Turns a number with a unit, such as "10ms", into one in the parameter's unit.
+        convert: Converts a number with a unit, such as "10ms", to the unit of the parameter.
     """
     family, *numbers = text.split(":")
     known = "; ".join(
@@ -436,7 +434,7 @@ def parse_prior(text: str, convert: Callable[[str], float] = float) -> AbstractP
 
 
 def is_signed_prior(text: str) -> bool:
-    """Whether a prior, as `parse_prior` takes it, lets its parameter be negative."""
+    """Whether a prior, given as text, allows negative values."""
     family = _FAMILIES.get(text.partition(":")[0])
     return family is not None and family[0].is_signed
 
@@ -444,23 +442,23 @@ def is_signed_prior(text: str) -> bool:
 def scaling_priors(
     u_rms: float, timescale: float, *, memory: float | None = None, noise: float = 0.0
 ) -> dict[str, AbstractPrior]:
-    r"""Priors from a velocity and a time scale of the flow. Paper: [eq:prior-means].
+    r"""Make priors from a velocity and a time scale of the flow. Paper: [eq:prior-means].
 
     $$E[\kappa] = E[k] = u_\mathrm{rms}^2\, T, \qquad E[\gamma] = 1/T$$
 
-    Those are the paper's. Other rates have the same prior as γ, but for that of acceleration, which
-    is thought to be ten times faster; a measurement error is thought to be a tenth of
-    $u_\mathrm{rms} T$, that of outliers $u_\mathrm{rms} T$; numbers between 0 and 1 are uniform,
-    and so is a fraction of outliers below 1/2. Slopes of ln σ are normal with standard deviation
-    $1/(u_\mathrm{rms} T)$, a barrier is thought to be $u_\mathrm{rms}^2$ high and wells
-    $u_\mathrm{rms} T$ from it, numbers without a unit 1. The time over which a camera blurs has no
-    prior: it must be given.
+    These are the priors of the paper. Other rates have the same prior as γ, except for the
+    acceleration rate, with mean $10/T$. The prior mean of the measurement error is a tenth of
+    $u_\mathrm{rms} T$, that of outliers $u_\mathrm{rms} T$. Numbers between 0 and 1 have a uniform
+    prior, the fraction of outliers one below 1/2. Slopes of ln σ are normal with standard deviation
+    $1/(u_\mathrm{rms} T)$. The mean height of a barrier is $u_\mathrm{rms}^2$, the mean distance of
+    wells from it $u_\mathrm{rms} T$, and that of dimensionless numbers 1. The exposure time of a
+    camera has no prior and must be given.
 
     Args:
         u_rms: Root mean square speed, $\sqrt{2E}$ with E the mean energy per unit mass.
-        timescale: T, for example the eddy turnover time.
-        memory: Time scale of the velocity for rates, if it is not T.
-        noise: Measurement error that is thought likely, if more than a tenth of u_rms T.
+        timescale: Time scale T, for example the eddy turnover time.
+        memory: Time scale of the velocity for rates, by default T.
+        noise: Expected measurement error, if more than a tenth of u_rms T.
     """
     memory = timescale if memory is None else memory
     for name, value in (("u_rms", u_rms), ("timescale", timescale), ("memory", memory)):
@@ -507,26 +505,26 @@ def scaling_priors(
 def _text(value: ScalarLike | np.float64, digits: int | None) -> str:
     exact = float(value)
     short = number(exact, digits or 6)
-    # A file that stores a prior must give it back to the last bit.
+    # A prior stored in a file must be restored to the last bit.
     return short if digits is not None or float(short) == exact else repr(exact)
 
 
 def _as_numbers(texts: Mapping[str, str], convert: Callable[[str], float]) -> list[float] | None:
-    found = []
+    values = []
     for field, text in texts.items():
         try:
-            found.append(float(text))
+            values.append(float(text))
         except ValueError:
-            if field in _PURE or not text.strip(" +-.")[:1].isdigit() or convert is float:
+            if field in _UNITLESS or not text.strip(" +-.")[:1].isdigit() or convert is float:
                 return None
-            found.append(convert(text))
-    return found
+            values.append(convert(text))
+    return values
 
 
 def _check_positive(name: str, value: ScalarLike) -> None:
-    # Tracers have no value yet; they come from a prior that was checked when it was made.
+    # Tracers have no value; they come from a prior that was already checked.
     if isinstance(value, jax.core.Tracer):
         return
     array = np.asarray(value)
-    ok = bool(np.all(np.isfinite(array) & (array > 0)))
-    _require(name, value, condition=ok, expected="a positive, finite number")
+    valid = bool(np.all(np.isfinite(array) & (array > 0)))
+    _require(name, value, condition=valid, expected="a positive, finite number")

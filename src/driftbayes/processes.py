@@ -19,12 +19,12 @@ from typing import Any
 from driftbayes.errors import DriftbayesError
 
 # Time in seconds for an idle child to end.
-_PATIENCE = 5.0
+_MAX_WAIT = 5.0
 _THREADS = tuple(f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"))
 
 
 class ChildDied(Exception):
-    """A child process ended before it had answered.
+    """The end of a child process before its answer.
 
     Args:
         code: Exit code; minus the number of the signal if a signal ended it.
@@ -36,7 +36,7 @@ class ChildDied(Exception):
 
     @property
     def reason(self) -> str:
-        """How it ended."""
+        """Reason of the end."""
         if self.code is None or self.code >= 0:
             return f"exit code {self.code}"
         try:
@@ -60,7 +60,7 @@ class Child:
         try:
             self._process.start()
         except (BrokenPipeError, ConnectionResetError) as error:
-            # Killed during its start.
+            # Killed during the start.
             raise self._died() from error
         finally:
             theirs.close()
@@ -78,8 +78,8 @@ class Child:
             *arguments: Arguments of the function.
 
         Raises:
-            ChildDied: The child has ended.
-            DriftbayesError: The function or an argument cannot be sent to another process.
+            ChildDied: If the child has ended.
+            DriftbayesError: If the function or an argument cannot be sent to another process.
         """
         try:
             message = pickle.dumps((function, arguments))
@@ -97,7 +97,7 @@ class Child:
         """Wait for the result of the function; its exceptions are raised here.
 
         Raises:
-            ChildDied: The child ended before it had answered.
+            ChildDied: If the child ended before it answered.
         """
         try:
             good, value = self.connection.recv()
@@ -116,18 +116,18 @@ class Child:
         return bool(wait([self.connection], seconds))
 
     def close(self) -> None:
-        """Let an idle child end by itself, and kill a busy one."""
+        """Let an idle child end, and kill a busy one."""
         self.connection.close()
-        self._process.join(_PATIENCE)
+        self._process.join(_MAX_WAIT)
         self.kill()
 
     def interrupt(self) -> None:
-        """Kill it; a thread that waits for its answer gets `ChildDied`."""
+        """Kill the child; a thread that waits for its answer gets `ChildDied`."""
         if self._process.pid is not None:
             self._process.kill()
 
     def kill(self) -> None:
-        """Kill it and free its resources; no other thread may wait for its answer."""
+        """Kill the child and free its resources; no other thread may wait for its answer."""
         if self._process.pid is not None:
             self._process.kill()
             self._process.join()
@@ -161,7 +161,7 @@ def single_threaded() -> Iterator[None]:
 
 
 def _serve(connection: Connection, prepare: Callable[[], None] | None) -> None:
-    """Answer until the parent closes the pipe."""
+    """Answer calls until the parent closes the pipe."""
     # Ctrl-C reaches all processes of a terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

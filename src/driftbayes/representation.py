@@ -47,23 +47,23 @@ from driftbayes.typing import FloatArray
 
 Scale = Literal["linear", "log", "symlog"]
 
-# Longest name in a table, and longest sentence.
+# Maximum length of a name in a table, and of a sentence.
 _MAX_NAME, _MAX_SENTENCE = 160, 1000
 _COLUMNS = 80
-# A column of text is not narrower than this, if a table can be split instead.
+# Minimum width of a column of text in a table that can be split.
 _MIN_TEXT = 24
 # Smaller numbers have lost digits: they are zero to the precision of a double.
 _TINY = 1e-99
 
-# From the palette of Okabe and Ito, distinct with every common kind of colour blindness.
-# A model has its colour in every figure; "data" stands for what is observed.
+# From the palette of Okabe and Ito, which is safe for colour-blind readers. A model has the same
+# colour in every figure.
 COLOURS = {"brownian": "#D55E00", "langevin": "#0072B2"}
 MORE_COLOURS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 INK, GUIDE = "#1A1A1A", "#767676"
 
 
 def colours_of(models: Sequence[str]) -> dict[str, str]:
-    """Return the colour of each model of a figure: its own, or the next of the palette."""
+    """Return a colour for each model of a figure: its own, or the next of the palette."""
     free = [colour for name, colour in COLOURS.items() if name not in models]
     palette = [*free, *MORE_COLOURS, GUIDE, INK]
     others = [name for name in models if name not in COLOURS]
@@ -79,7 +79,7 @@ class Table:
         columns: Headings of the columns.
         rows: Cells, as text.
         sides: For each column "l" for text, which may be folded, or "r" for numbers.
-        shares: For each row a number from 0 to 1, drawn as a bar where one can be drawn.
+        shares: For each row a number from 0 to 1, drawn as a bar in HTML.
         title: Printed above the table.
         keys: Number of first columns that are repeated if the table is split.
     """
@@ -97,12 +97,12 @@ class Card:
     """Description of a result.
 
     Args:
-        kind: Name of its class.
+        kind: Name of the class.
         headline: The result in one line.
         facts: Names and values, one line each.
         sentences: Statements in words.
-        tables: Numbers in rows.
-        warnings: What a reader should know before believing it.
+        tables: Tables of numbers.
+        warnings: Reasons to doubt the result.
     """
 
     kind: str
@@ -115,16 +115,16 @@ class Card:
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve of a panel.
+    """A curve in a panel.
 
     Args:
         label: Name of the curve.
-        group: Model that it belongs to, which sets its colour; "data" for what is observed.
+        group: Model of the curve, which sets its colour; "data" for observations.
         y: Values; NaN leaves a gap.
-        low: Lower edge of its band, if it has one.
-        high: Upper edge.
-        strong: Where it is drawn with a heavier line.
-        kind: A line with dots, a line without them (plain or dashed), or points alone.
+        low: Lower edge of the band, if any.
+        high: Upper edge of the band.
+        strong: Where the line is heavier.
+        kind: A line with dots, a line without dots (plain or dashed), or only points.
     """
 
     label: str
@@ -142,16 +142,16 @@ class Panel:
 
     Args:
         name: Name of the panel in files of numbers.
-        title: Printed above it.
-        x: Where the curves have their values, increasing.
+        title: Printed above the panel.
+        x: Increasing x values of the curves.
         x_label: Label of the horizontal axis, with its unit.
         y_label: Label of the vertical axis, with its unit.
-        curves: What to draw.
-        scales: Scales of y, the first shown first; "log" is omitted if a value is not positive.
+        curves: The curves.
+        scales: Scales of y, the default first; "log" is omitted if a value is not positive.
         reference: Values of y at which to draw a thin line.
         description: The panel in words, for screen readers.
         x_scale: Scale of x.
-        at_tau: Sampling time that it belongs to; None if x is the sampling time.
+        at_tau: Sampling time of the panel; None if x is the sampling time.
     """
 
     name: str
@@ -175,14 +175,14 @@ class Panel:
 
     @property
     def drawn_scales(self) -> list[Scale]:
-        """The scales that these values can be drawn on."""
+        """The scales on which the values can be drawn."""
         values = self.values
         positive = values.size > 0 and values.min() > 0
         return [scale for scale in self.scales if scale != "log" or positive] or ["linear"]
 
 
 def plain(value: Any) -> Any:
-    """Return records and arrays as numbers, text, lists and dicts for JSON; NaN becomes None.
+    """Convert records and arrays to numbers, text, lists and dicts for JSON; NaN becomes None.
 
     Args:
         value: A record (dataclass), an array, a mapping, a sequence or a plain value.
@@ -204,18 +204,18 @@ def plain(value: Any) -> Any:
 
 @singledispatch
 def describe(record: Any) -> Card:
-    """Describe a record; each kind registers its own function."""
+    """Describe a record; each type registers its own function."""
     raise TypeError(f"no description of {type(record).__name__}")
 
 
 @singledispatch
 def summarise(record: Any) -> str:
-    """Summarise a record in a line; by default by the headline of its card."""
+    """Summarise a record in one line, by default by the headline of its card."""
     return describe(record).headline
 
 
 class Described:
-    """A record that shows itself by its description; never an error, whatever it holds."""
+    """A record printed by its description; printing never raises an error."""
 
     def __repr__(self) -> str:
         try:
@@ -238,19 +238,19 @@ class Described:
 
 @singledispatch
 def to_dataframe(record: Any) -> Any:
-    """Label the numbers of a record as a table of pandas."""
+    """Convert the numbers of a record to a pandas DataFrame."""
     raise TypeError(type(record).__name__)
 
 
 @singledispatch
 def to_dataset(record: Any) -> Any:
-    """Label the numbers of a record as a dataset of xarray."""
+    """Convert the numbers of a record to an xarray Dataset."""
     raise TypeError(type(record).__name__)
 
 
 @singledispatch
 def to_datatree(record: Any) -> Any:
-    """Label the numbers of a record as a tree of xarray, by the conventions of ArviZ."""
+    """Convert the numbers of a record to an xarray DataTree, in the ArviZ schema."""
     raise TypeError(type(record).__name__)
 
 
@@ -258,7 +258,7 @@ def to_datatree(record: Any) -> Any:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Format a number to so many significant digits, with an exponent only if it is extreme.
+    """Format a number to significant digits, with an exponent only if it is extreme.
 
     Example:
         >>> number(123456.0), number(1.9599999999999997), number(1.5e-9)
@@ -277,16 +277,16 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def amount(value: float, unit: str = "", digits: int = 5) -> str:
-    """Format a number with its unit, if it has one."""
+    """Format a number with its unit, if any."""
     return number(value, digits) if unit == "1" else f"{number(value, digits)} {unit}".rstrip()
 
 
 def estimate_cell(value: float, error: float, factor: float = 1.0) -> str:
-    """Format an estimate for a table; "-" without a value, and no error if there is none.
+    """Format an estimate for a table; "-" without a value.
 
     Args:
         value: The value.
-        error: Its standard error; omitted if not finite.
+        error: Standard error; omitted if not finite.
         factor: Factor to the unit of the table.
 
     Example:
@@ -305,8 +305,8 @@ def with_error(value: float, error: float, max_places: int | None = None) -> str
 
     Args:
         value: The value.
-        error: Its standard error; not shown if it is zero or not finite.
-        max_places: Most decimal places; an error that would not show in them is omitted.
+        error: Standard error; not shown if it is zero or not finite.
+        max_places: Maximum number of decimal places; a smaller error is omitted.
 
     Example:
         >>> with_error(1.44391, 0.0371), with_error(-10.0, 1e-9, 4)
@@ -329,7 +329,7 @@ def with_error(value: float, error: float, max_places: int | None = None) -> str
 
 
 def matched(value: float, error: float) -> str:
-    """Format a number to the digits that its standard error leaves: a hundredth of the error.
+    """Round a number to a hundredth of its standard error.
 
     Example:
         >>> matched(9.2e-12, 0.0023), matched(1506.5831, 50.0)
@@ -342,7 +342,7 @@ def matched(value: float, error: float) -> str:
 
 
 def with_unit(words: str, unit: str) -> str:
-    """Label an axis by words and unit, which is omitted if there is none."""
+    """Label an axis by words and unit, if any."""
     return words if unit in ("", "1") else f"{words} ({unit})"
 
 
@@ -353,10 +353,10 @@ def repeat_command(
 
     Args:
         command: Name of the command.
-        source: Input file, or that and options with which it was read.
+        source: Input file, or the file and its reading options.
         options: Options by name with their values; a list repeats the option, "" is a flag, and
-            None leaves it out.
-        output: Output file, if one is to be written.
+            None omits it.
+        output: Output file, if any.
 
     Example:
         >>> repeat_command("compare", "tracks.csv", {"tau": 0.5, "n_tau": None})
@@ -364,9 +364,9 @@ def repeat_command(
     """
     words = ["driftbayes", command, *([source] if isinstance(source, str) else source)]
     for name, value in options.items():
-        for one in value if isinstance(value, list) else [value]:
-            if one is not None:
-                words += [f"--{name.replace('_', '-')}", *([str(one)] if one != "" else [])]
+        for item in value if isinstance(value, list) else [value]:
+            if item is not None:
+                words += [f"--{name.replace('_', '-')}", *([str(item)] if item != "" else [])]
     return shlex.join([*words, *(() if output is None else ("-o", output))])
 
 
@@ -376,9 +376,9 @@ def repeat_command(
 def card_text(card: Card, width: int = _COLUMNS) -> str:
     """Format a card for a terminal of the given width."""
     title = f"{card.kind}: {_plain(card.headline, _MAX_SENTENCE)}"
-    # Sentences are read more easily in lines of 80 characters than in those of a wide terminal.
-    sentence = min(width, _COLUMNS)
-    lines = wrap(title, sentence, subsequent_indent="    ")
+    # Sentences are easier to read in lines of at most 80 characters.
+    text_width = min(width, _COLUMNS)
+    lines = wrap(title, text_width, subsequent_indent="    ")
     facts = [(_plain(name), _plain(value)) for name, value in card.facts]
     indent = max((_width(name) for name, _ in facts), default=0)
     for name, value in facts:
@@ -390,30 +390,30 @@ def card_text(card: Card, width: int = _COLUMNS) -> str:
     for texts in (card.sentences, [f"warning: {text}" for text in card.warnings]):
         lines += [""] if texts else []
         for text in texts:
-            folded = wrap(_plain(text, _MAX_SENTENCE), sentence - 2, subsequent_indent="  ")
+            folded = wrap(_plain(text, _MAX_SENTENCE), text_width - 2, subsequent_indent="  ")
             lines += [f"  {line}" for line in folded]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def table_text(table: Table, width: int) -> list[str]:
-    """Format a table; one wider than `width` is split, and its text folded, but no number is cut.
+    """Format a table; a wide table is split and its text wrapped, but no number is cut.
 
     Args:
         table: The table.
         width: Characters in a line.
     """
     last = len(table.columns) - 1
-    # A text in the last column may be a sentence.
-    longest = [
+    # Text in the last column may be a sentence.
+    max_lengths = [
         _MAX_SENTENCE if i == last and s == "l" else _MAX_NAME for i, s in enumerate(table.sides)
     ]
     rows = [
-        [_plain(*cell) for cell in zip(row, longest, strict=True)]
+        [_plain(*cell) for cell in zip(row, max_lengths, strict=True)]
         for row in (table.columns, *table.rows)
     ]
     columns = list(zip(*rows, strict=True))
     whole = [max(map(_width, column)) for column in columns]
-    # What a column cannot be narrower than: its numbers, and the longest word of a text.
+    # Minimum width of each column: its numbers, or the longest word of text.
     words = [
         max(max(map(_width, cell.split()), default=0) for cell in column)
         if side == "l"
@@ -424,11 +424,11 @@ def table_text(table: Table, width: int) -> list[str]:
     for n_group, chosen in enumerate(_column_groups(table, whole, words, width)):
         lines += [""] if n_group else []
         sides = [table.sides[i] for i in chosen]
-        # The widest columns give way together, none below its longest word.
+        # Narrow the widest columns together, none below its longest word.
         space, cap = width - 2 * (len(chosen) - 1), max(whole)
         least = dict(enumerate(words))
         if sum(words[i] for i in chosen) > space:
-            # Long names are folded within, if there is no other way.
+            # Break long names if necessary.
             least |= {i: _longest_piece(columns[i]) for i in chosen if table.sides[i] == "l"}
         while cap and sum(max(least[i], min(whole[i], cap)) for i in chosen) > space:
             cap -= 1
@@ -464,7 +464,7 @@ def _column_groups(
 def _folded(
     cells: Sequence[str], widths: Sequence[int], sides: Sequence[str], *, is_head: bool = False
 ) -> list[str]:
-    """One row as lines: text is folded between words, and a heading also within a long name."""
+    """Wrap a row into lines: text between words, and a heading also within a long name."""
     parts = []
     for cell, width, side in zip(cells, widths, sides, strict=True):
         if _width(cell) <= width or (side == "r" and not is_head):
@@ -484,7 +484,7 @@ def _folded(
 
 
 def _pieces(heading: str) -> list[str]:
-    """Parts of a heading between which it may be folded, such as "langevin+" and "noise"."""
+    """Split a heading where it may be wrapped, such as "langevin+" and "noise"."""
     return [piece for piece in re.split(r"(?<=[ :+])|(?<=K\()", heading) if piece]
 
 
@@ -493,7 +493,7 @@ def _longest_piece(cells: Sequence[str]) -> int:
 
 
 def _joined(pieces: Sequence[str], width: int) -> list[str]:
-    """As many pieces in a line as fit."""
+    """Join as many pieces in a line as fit."""
     lines = [""]
     for piece in pieces:
         if lines[-1] and _width(f"{lines[-1]}{piece}".rstrip()) > width:
@@ -506,10 +506,10 @@ def _cut_lines(texts: Sequence[str], width: int) -> list[str]:
     return [line for text in texts for line in wrap(text, width, break_on_hyphens=False)]
 
 
-def _plain(text: object, longest: int = _MAX_NAME) -> str:
-    """Text on one line without control characters, which could move a terminal's cursor."""
+def _plain(text: object, max_length: int = _MAX_NAME) -> str:
+    """Convert to one line without control characters, which could move the terminal's cursor."""
     line = str(text)
-    line = line if len(line) <= longest else f"{line[: longest - 1]}…"
+    line = line if len(line) <= max_length else f"{line[: max_length - 1]}…"
     return "".join(char if char.isprintable() else "?" for char in line)
 
 
@@ -523,7 +523,7 @@ def _padded(text: str, width: int, side: str) -> str:
 
 
 def _unknown(record: object, error: Exception) -> str:
-    # A record that is half made, or traced by JAX, still says what it is.
+    # The record may be incomplete or traced by JAX.
     return f"<{type(record).__name__}: cannot be shown ({type(error).__name__})>"
 
 
@@ -539,9 +539,9 @@ def render(package: str, template: str, **values: Any) -> str:
     """Fill in a template of a package; values are escaped.
 
     Args:
-        package: Package whose folder `templates` holds it.
+        package: Package with the template in its folder `templates`.
         template: File name.
-        **values: Names that the template uses.
+        **values: Variables of the template.
     """
     return str(_environment(package).get_template(template).render(**values))
 
@@ -563,5 +563,5 @@ def _environment(package: str) -> Any:
 
 
 def _share(value: float) -> float:
-    """A share from 0 to 1 as it can be drawn."""
+    """Limit a share to the range from 0 to 1."""
     return min(max(value, 0.0), 1.0) if math.isfinite(value) else 0.0

@@ -186,8 +186,8 @@ def test_langevin_does_not_explain_negative_correlation_against_its_prior(case):
     for name in ("fit", "autocovariance", "innovation_whiteness"):
         assert found.p_values[name] < 0.01
     assert "the autocovariance of displacements (lag 1: -" in found.verdict
-    assert "; its prior holds gamma = " in found.verdict
-    assert "the data pull it up by " in found.verdict
+    assert "; its prior conflicts with the data, which pull gamma = " in found.verdict
+    assert " up by " in found.verdict
 
 
 def test_drift_is_not_explained_without_a_mean():

@@ -24,11 +24,12 @@ from driftbayes.checks.replicas import Replicator
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
 from driftbayes.inference.formulas import Rows
-from driftbayes.likelihood import PaddedSteps
 from driftbayes.likelihood.engines import FilterEngine, ToeplitzEngine
+from driftbayes.likelihood.hermitian import hermitian_column_terms
 from driftbayes.likelihood.runs import make_runs
-from driftbayes.models import MODELS, Langevin, model_named, prepare
+from driftbayes.models import MODELS, Langevin, model_named
 from driftbayes.priors import Exponential, Fixed, Uniform
+from sums_of import of_sums
 
 THETA = np.array([0.7, 1.3])
 UNIT = Exponential(mean=1.0)
@@ -41,7 +42,6 @@ def noisy(data, sd):
 
 # Compiled as one program each: call by call, JAX would compile every operation.
 spread_of = eqx.filter_jit(lambda model, lags: model.mean_square_displacement(lags))
-quadratic_of = eqx.filter_jit(lambda model, ready: model.terms(ready).quadratic)
 
 
 @cache
@@ -86,7 +86,7 @@ def test_the_innovations_square_to_the_likelihood(case):
     layout = Layout(data)
     white = Whitener(LANGEVIN, THETA, layout)(layout.pad(data.dx)[None])
     model = Langevin(gamma=0.7, k=1.3)
-    expected = quadratic_of(model, PaddedSteps.from_displacements(data))
+    (expected,) = of_sums(model, data, lambda model, sums: (model.terms(sums).quadratic,), "kalman")
     assert_allclose(np.sum(white**2), expected, rtol=1e-9)
 
 
@@ -244,7 +244,7 @@ def test_the_gradient_of_replicas_is_the_one_observed():
 
 def test_a_model_without_state_space_is_refused_for_irregular_times():
     layout = Layout(gappy_data("keep"))
-    with pytest.raises(DriftbayesError, match="fractional has no state-space form, without which"):
+    with pytest.raises(DriftbayesError, match="fractional has no state-space form, so"):
         replica_engine(MODELS["fractional"], layout.data)
 
 
@@ -277,14 +277,17 @@ def test_whitening_undoes_colouring_of_a_rotation_of_either_sense(case, sense):
     assert_allclose(white, kicks * mirror * valid, atol=1e-9)
 
 
+def _squares_by_sense(model, sums):
+    return [terms.steps for terms in hermitian_column_terms(sums.parts[0])]
+
+
 def test_innovations_of_a_rotation_square_to_the_likelihood():
     data = CASES["noisy"]()
     layout, hypothesis = Layout(data), turning_hypothesis()
     values = np.array([TURNING_THETA[name] for name in hypothesis.names])
     white = Whitener(hypothesis, values, layout)(layout.pad(data.dx)[None])
     model = hypothesis.at(jnp.asarray(values))
-    steps = eqx.filter_jit(lambda model, ready: [terms.steps for terms in model._products(ready)])
-    both = steps(model, prepare(data, TURNING.needs()))
+    both = of_sums(model, data, _squares_by_sense)
     assert_allclose(np.sum(white**2), min(map(float, both)), rtol=1e-9)
 
 

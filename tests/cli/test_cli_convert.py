@@ -47,10 +47,10 @@ def test_none_of_several_files_is_written_over(ask, tmp_path):
     for words in ((*files, "-o", files[0]), (*files, files[0])):
         answer = ask("convert", *words, "--overwrite")
         assert answer.code == 2
-        assert "is read by this command and is never written over" in answer.err
+        assert "is an input of this command and is not replaced" in answer.err
     files[0].rename(tmp_path / "a.nc")
     answer = ask("diagnose", tmp_path / "a.nc", files[1], "-o", tmp_path / "a.nc", "--overwrite")
-    assert "is read by this command and is never written over" in answer.err
+    assert "is an input of this command and is not replaced" in answer.err
 
 
 def test_units_are_converted_and_recorded(ask, trackpy, tmp_path):
@@ -106,11 +106,11 @@ def test_a_file_is_replaced_only_when_told(ask, trackpy, tmp_path):
     assert ask("convert", trackpy, out, "--overwrite").code == 0
     assert out.read_text().startswith('"id"') or out.read_text().startswith("id,")
     answer = ask("convert", trackpy, trackpy, "--overwrite")
-    assert "is read by this command and is never written over" in answer.err
+    assert "is an input of this command and is not replaced" in answer.err
     assert trackpy.read_text() == TRACKPY
 
 
 def test_an_unknown_suffix_is_refused(ask, trackpy, tmp_path):
     answer = ask("convert", trackpy, tmp_path / "out.xlsx")
     assert answer.code == 2
-    assert "does not end in a known format" in answer.err
+    assert "unknown format: expected a name ending in" in answer.err

@@ -163,7 +163,7 @@ FILES = {
     "model named twice": (
         GOOD,
         ("--models", "brownian,brownian"),
-        "model 'brownian' is named twice; name it once",
+        "model 'brownian' is given twice; remove one",
     ),
     "no model": (
         GOOD,
@@ -353,7 +353,7 @@ def test_a_damaged_file_is_called_damaged(suffix, ask, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tracks.txt", "the name of 'tracks.txt' does not end in a known format"),
+        ("tracks.txt", "unknown format: expected a name ending in .csv"),
         ("no/such/tracks.csv", "cannot write 'no/such/tracks.csv': its directory does not exist"),
     ],
 )

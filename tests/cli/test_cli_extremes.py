@@ -54,7 +54,7 @@ def test_numbers_in_range_are_kept(value):
 
 @pytest.mark.parametrize("value", [1e101, -1e300, 1e-101, float("inf"), float("nan"), 10**400])
 def test_numbers_out_of_range_are_refused(value):
-    with pytest.raises(DriftbayesError, match=r"x must be a number whose size .* other units"):
+    with pytest.raises(DriftbayesError, match=r"x must be a number of magnitude .* other units"):
         checked(value, "x")
 
 

@@ -69,7 +69,7 @@ def test_random_flight_and_hypotheses_are_options(ask, walk_csv, tmp_path):
         ((*SCALES, "--intervals", "1"), "2 or more intervals"),
         ((*SCALES, "--walls", "0"), "needs a lower and an upper number"),
         ((*SCALES, "--hypotheses", "sigma"), "unknown hypothesis 'sigma'"),
-        ((*SCALES, "--model", "langevin", "--walls", "0,1"), "walls is an option of Brownian"),
+        ((*SCALES, "--model", "langevin", "--walls", "0,1"), "walls is an option of model"),
     ],
 )
 def test_bad_options_get_one_sentence(ask, walk_csv, options, message):

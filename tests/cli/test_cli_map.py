@@ -53,7 +53,7 @@ def test_a_map_by_evidence_is_told_drawn_and_written(ask, drifters_csv, tmp_path
     assert answer.code == 0
     assert "evidence against parameters that vary in space" in answer.out
     assert "place, season and population are confounded" in " ".join(answer.out.split())
-    assert "own diffusivity for each particle" in answer.out
+    assert "separate diffusivity for each particle" in answer.out
     found = read_dataset(out, kind="map")
     kappa, error = found["brownian_mean_kappa"].values, found["brownian_mean_kappa_sd"].values
     there = np.isfinite(kappa)
@@ -154,10 +154,10 @@ def test_a_map_goes_to_a_simulator_and_tells_where_particles_will_be(ask, drifte
     np.testing.assert_allclose(total, 1, rtol=0, atol=1e-12)
     assert files[1].read_bytes().startswith(b"\x89PNG")
     for command, message in (
-        (("export", mapped, "--for", "parcels"), "exported as a grid: give -o FILE.nc"),
+        (("export", mapped, "--for", "parcels"), "exported as a grid; give -o FILE.nc"),
         (("export", mapped, "--for", "parcels", "-o", tmp_path / "K.py"), "give -o FILE.nc"),
         (("export", mapped, "--for", "parcels", "--tau", "1h", "-o", grid), "--tau is for a scan"),
-        ((*question, "--tau", "1h"), "--tau is for a fit"),
+        ((*question, "--tau", "1h"), "--tau needs a fit"),
         (("predict", drifters_csv, "--horizon", "6h"), "predict needs --tau"),
     ):
         refused = ask(*command, "--overwrite") if grid in command else ask(*command)

@@ -196,7 +196,7 @@ def test_what_is_read_survives(
     before = contents(tmp_path)
     answer = ask(*line(name, dest, output, tmp_path, source), *overwrite)
     assert answer.code == 2
-    assert "is read by this command and is never written over" in answer.err
+    assert "is an input of this command and is not replaced" in answer.err
     assert contents(tmp_path) == before
 
 
@@ -215,7 +215,7 @@ def test_what_a_movie_is_made_of_survives(ask, tmp_path, overwrite):
     for output in ("film.gif", "chunk.gif"):
         answer = ask(*movie, "-o", tmp_path / output, *overwrite)
         assert answer.code == 2
-        assert "which this command reads" in answer.err or "is read by this comm" in answer.err
+        assert "which this command reads" in answer.err or "an input of this comm" in answer.err
     if not overwrite:
         answer = ask(*movie)
         assert answer.code == 2
@@ -306,7 +306,7 @@ def test_a_report_has_companions_that_cannot_be_data(ask, tracks_csv, tmp_path):
     before = contents(tmp_path)
     answer = ask(*arguments, tmp_path / "tracks.html", "--overwrite")
     assert answer.code == 2
-    assert "driftbayes did not write it; move it away" in answer.err
+    assert "was not written by driftbayes" in answer.err
     assert contents(tmp_path) == before
 
 
@@ -315,7 +315,7 @@ def test_the_companions_of_a_report_are_not_its_data(ask, tracks_csv, tmp_path):
     data.write_bytes(tracks_csv.read_bytes())
     answer = ask("report", data, "-o", tmp_path / "tracks.html", "--overwrite")
     assert answer.code == 2
-    assert "is read by this command" in answer.err
+    assert "is an input of this command" in answer.err
     assert data.read_bytes() == tracks_csv.read_bytes()
 
 
@@ -372,8 +372,8 @@ def test_a_store_is_not_written_into_nor_over_itself(ask, tracks_csv, tmp_path, 
     (tmp_path / "link.zarr").symlink_to(store)
     before = contents(tmp_path)
     wrong = {
-        store: "is read by this command",
-        tmp_path / "link.zarr": "is read by this command",
+        store: "is an input of this command",
+        tmp_path / "link.zarr": "is an input of this command",
         store / "x" / "out.csv": "inside the Zarr store",
         store / "out.nc": "inside the Zarr store",
     }
@@ -418,7 +418,7 @@ def test_a_file_that_appears_in_the_meantime_survives(ask, tracks_csv, tmp_path,
     monkeypatch.setattr(io, "write_trajectories", slowly)
     answer = ask("convert", tracks_csv, output)
     assert answer.code == 2
-    assert "has appeared since the command was started, and was kept" in answer.err
+    assert "was created by another process after the start" in answer.err
     assert output.read_text() == "appeared"
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 

@@ -120,8 +120,8 @@ def test_laplace_draws_serve_too(ask, tracks_csv):
         (("--seed", "-1"), "--seed must be a whole number from 0 to 2^63 - 1, got -1"),
         (
             ("-o", "future.txt"),
-            "the name of 'future.txt' does not end in a known format; use one of .csv, .csv.gz, "
-            ".parquet, .pq, .nc, .zarr",
+            "unknown format: expected a name ending in .csv, .csv.gz, .parquet, .pq, .nc or "
+            ".zarr, got 'future.txt'",
         ),
     ],
 )
@@ -253,7 +253,7 @@ def test_others_tell_where_a_lost_particle_is(ask, lost_csv, tmp_path):
     paths = read_trajectories(output)
     assert set(paths.ids.astype(str)) == {f"e/{member}" for member in range(20)}
     text = ask(*question).out
-    for word in ("Lost particles", "still seen", "95 % alone", "ratio"):
+    for word in ("Lost particles", "still observed", "95 % alone", "ratio"):
         assert word in text
     assert len([line for line in text.splitlines() if line.split()[:1] == ["e"]]) == 3
 
@@ -261,11 +261,11 @@ def test_others_tell_where_a_lost_particle_is(ask, lost_csv, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("--models", "brownian+flow,brownian"), "under brownian particles move independently"),
+        (("--models", "brownian+flow,brownian"), "particles are independent under brownian"),
         (("--horizon", "1.5"), "horizons must be multiples of tau = 1, got 1.5"),
-        (("--noise", "0.1"), "takes exact positions"),
+        (("--noise", "0.1"), "needs exact positions"),
         (("--given", "some"), "'some'"),
-        (("--map", "unwritten.nc"), "--map and --figure take no --given"),
+        (("--map", "unwritten.nc"), "--map and --figure do not support --given"),
     ],
 )
 def test_bad_questions_of_lost_particles_are_refused(ask, lost_csv, change, message):

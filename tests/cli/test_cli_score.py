@@ -106,7 +106,7 @@ def test_a_single_trajectory_cannot_be_left_out(ask, tmp_path):
     answer = ask("score", path, "--tau", "1", "--models", "brownian", *PRIORS[:2])
     assert answer.code == 2
     assert answer.err.splitlines()[-1] == (
-        "driftbayes: leaving one trajectory out needs two or more, got 1"
+        "driftbayes: the leave-one-out score needs two or more trajectories, got 1"
     )
 
 
@@ -130,6 +130,6 @@ def test_an_ensemble_has_no_learned_densities(ask, tracks_csv):
     answer = ask("score", "--ensemble", tracks_csv, "--observed", tracks_csv, "--learned")
     assert answer.code == 2
     assert answer.err == (
-        "driftbayes: --ensemble scores members, not models: leave out --learned "
+        "driftbayes: --ensemble scores ensemble members, not models; omit --learned "
         "(--leads chooses lead times)\n"
     )

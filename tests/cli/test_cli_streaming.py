@@ -47,7 +47,7 @@ def test_a_verdict_from_blocks_says_what_was_not_tested(ask, tracks_csv, tmp_pat
 
 
 def test_a_large_file_is_streamed_unless_the_models_forbid_it(ask, tracks_csv, monkeypatch):
-    monkeypatch.setattr(_options, "_LARGE", 100)
+    monkeypatch.setattr(_options, "_MIN_STREAMED", 100)
     seen = []
     whole = reading.FileInBlocks.tally
 
@@ -61,7 +61,7 @@ def test_a_large_file_is_streamed_unless_the_models_forbid_it(ask, tracks_csv, m
     refused = ask("scan", tracks_csv, "--taus", "0.1", "--gaps", "keep", *PRIORS)
     assert refused.code == 0
     assert seen == [1]
-    assert refused.err.startswith("reading the whole file into memory: gaps that are kept")
+    assert refused.err.startswith("reading the whole file into memory: gaps kept as longer")
 
 
 def test_periods_and_short_trajectories_as_in_the_ordinary_scan(ask, tmp_path):
@@ -147,7 +147,7 @@ def test_a_sampling_time_that_cannot_be_streamed_is_refused(ask, tracks_csv, opt
 def test_a_check_of_a_large_file_takes_a_sample(ask, tmp_path, monkeypatch):
     path = tmp_path / "tracks.parquet"
     write_trajectories(langevin_tracks(), path)
-    monkeypatch.setattr(reading, "_CHECKED_POINTS", 300)
+    monkeypatch.setattr(reading, "_SAMPLE_POINTS", 300)
     options = ("--tau", "0.1", *PRIORS, "--replicas", "100", "--json")
     found = [ask("check", path, *options, "--block-points", n) for n in ("100", "200")]
     assert [answer.code for answer in found] == [0, 0], found[0].err
@@ -191,4 +191,4 @@ def test_a_block_of_which_nothing_is_left_does_no_harm(ask, tmp_path):
     assert "qc: min-points: 10 trajectories with 30 positions removed" in streamed.err.splitlines()
     none = ask("scan", path, *options[:-1], "min-points=50", "--block-points", "15")
     assert none.code == 2
-    assert "no trajectory is left; leave out --drop-short or --qc" in none.err
+    assert "no trajectory is left; omit --drop-short or --qc" in none.err

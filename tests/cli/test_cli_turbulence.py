@@ -61,7 +61,7 @@ def test_what_the_parser_knows_is_what_the_simulator_knows():
         "forcing_shape": set(SHAPES),
     }
     fields = set(RunConfig.preset("tiny").to_json())
-    given = {name.replace("-", "_") for name in command._GIVEN}
+    given = {name.replace("-", "_") for name in command._CONFIG_OPTIONS}
     assert {*given, "truncate"} == fields
     assert given < {action.dest for action in run._actions}
 

@@ -99,7 +99,7 @@ def test_evidences_of_different_data_are_not_compared():
     m1 = made_evidence("langevin", data_fingerprint="aaaa", tau=0.5)
     m0 = made_evidence("brownian", data_fingerprint="bbbb", tau=0.25)
     expected = (
-        "evidences compare only for the same data, tau and units, got "
+        "evidences must have the same data, tau and units, got "
         "langevin: aaaa (tau = 0.5), brownian: bbbb (tau = 0.25); "
         "compute them again from one set of displacements"
     )
@@ -127,7 +127,7 @@ def test_the_fingerprint_of_real_evidences_tells_data_apart(change):
     brownian, langevin = unit_hypotheses()
     data = langevin_data(0.1)
     m1, m0 = evidence(langevin, data), evidence(brownian, change(data))
-    with pytest.raises(DriftbayesError, match="only for the same data, tau and units"):
+    with pytest.raises(DriftbayesError, match="must have the same data, tau and units"):
         log_bayes_factor(m1, m0)
     assert math.isfinite(log_bayes_factor(m1, evidence(brownian, data)))
 
@@ -343,7 +343,7 @@ def test_the_verdict_admits_doubts():
         (
             1.5,
             2.5,
-            "brownian and langevin cannot be distinguished as far as computed at tau = 0.5 "
+            "brownian and langevin cannot be distinguished within the error of ln K at tau = 0.5 "
             "(ln K = 1.50 ± 2.50)",
         ),
         (0.5, 2.0, "brownian and langevin are indistinguishable at tau = 0.5 (ln K = 0.50, below"),

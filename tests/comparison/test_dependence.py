@@ -356,7 +356,7 @@ def test_laplaces_rule_is_near_what_thinned_moments_give():
 
 def test_the_bootstrap_refuses_what_it_cannot_draw_from():
     short = tracks(np.repeat(steps(1, 12), 4, axis=0))
-    with pytest.raises(DriftbayesError, match="to draw from"):
+    with pytest.raises(DriftbayesError, match="needs at least 8 units"):
         bootstrap(short, BOTH, 1.0)
     noisy = replace(tracks(steps(9, 12)), position_sd=np.full(9 * 13, 0.1))
     with pytest.raises(DriftbayesError, match="needs exact positions"):

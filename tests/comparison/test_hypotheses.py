@@ -102,9 +102,9 @@ def test_every_known_model_can_be_asked_for():
     [
         (["ballistic"], {}, f"unknown model 'ballistic'; known are {', '.join(MODELS)}"),
         ([], {}, f"expected at least one model; known are {', '.join(MODELS)}"),
-        (["brownian", "brownian"], {}, "model 'brownian' is named twice; name it once"),
-        (BOTH, {"u_rms": 1.0}, "u_rms and timescale go together: give both or neither"),
-        (BOTH, {"timescale": 1.0}, "u_rms and timescale go together: give both or neither"),
+        (["brownian", "brownian"], {}, "model 'brownian' is given twice; remove one"),
+        (BOTH, {"u_rms": 1.0}, "give both u_rms and timescale, or neither"),
+        (BOTH, {"timescale": 1.0}, "give both u_rms and timescale, or neither"),
         (
             BOTH,
             {"u_rms": -1.0, "timescale": 1.0},
@@ -148,5 +148,5 @@ def test_the_length_of_a_flow_is_thought_to_be_the_extent_of_the_particles():
     # Four corners, each 5 from the centre.
     assert abs(mean - 5.0) < 0.05
     at_one_place = Trajectories.from_arrays(x - x[:, :1], dt=1.0)
-    with pytest.raises(DriftbayesError, match="all particles begin at one place"):
+    with pytest.raises(DriftbayesError, match="all particles begin at one position"):
         make_hypotheses(["brownian+flow"], at_one_place)

@@ -68,7 +68,7 @@ def test_the_figure_has_a_line_for_every_group(result):
 
 
 def test_slips(data):
-    with pytest.raises(DriftbayesError, match="two models or more, got 1"):
+    with pytest.raises(DriftbayesError, match="two or more models, got 1"):
         prior_sensitivity(BOTH[:1], data)
     with pytest.raises(DriftbayesError, match="factors must be positive"):
         prior_sensitivity(BOTH, data, factors=[0.0, 1.0])

@@ -127,7 +127,7 @@ def test_the_dateline_is_a_place_like_any_other():
 
 def test_seasons_are_kept_apart():
     tracks = drifters(n=40, n_steps=24)
-    with pytest.raises(DriftbayesError, match="the seasons need times with a known origin"):
+    with pytest.raises(DriftbayesError, match="seasons need times in seconds with a known origin"):
         map_regions(tracks, hypotheses("brownian"), cell=20.0, taus=[HOUR], seasons=True)
     # Half of them in January, half in July.
     shifted = np.where(tracks.trajectory_index < 20, 0.0, 182 * 86400.0)
@@ -159,7 +159,7 @@ def test_a_plane_is_mapped_in_its_own_unit():
     ("options", "message"),
     [
         ({"cell": 0.0}, "the side of a cell must be positive"),
-        ({"cell": 1e-3}, "more than 200,000; use larger ones"),
+        ({"cell": 1e-3}, "more than 200,000; use larger cells"),
         ({"cell": 10.0, "min_windows": 10**6}, "no cell holds 1000000 windows of 10 steps"),
         ({"cell": 10.0, "min_windows": 0}, "min_windows must be 1 or more"),
     ],

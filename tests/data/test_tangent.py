@@ -68,7 +68,7 @@ def test_planes_lead_to_the_pole_itself(short):
 
 def test_a_pole_that_east_and_north_lead_to_has_no_longitude():
     start, north = np.array([[10.0, 89.5]]), np.array([[[0.0, 0.0], [0.0, 2e5]]])
-    with pytest.raises(DriftbayesError, match="too near to a pole"):
+    with pytest.raises(DriftbayesError, match="too close to a pole"):
         from_plane(start, north, frame="local")
     # Straight on, it leads down the other side.
     found = from_plane(start, north, frame="transported", radius=R)[0, 1]

@@ -83,9 +83,7 @@ def test_repr_says_how_many_how_often_and_what_is_missing():
 # --- Refusals ----------------------------------------------------------------------------------
 
 SLIPS = {
-    "give either dt .* or times, not both and not neither": lambda: Trajectories.from_arrays(
-        np.zeros((1, 2, 1))
-    ),
+    "give either dt .* or times, got": lambda: Trajectories.from_arrays(np.zeros((1, 2, 1))),
     "dt must be a positive number, got 0": lambda: line(0, 1, dt=0),
     "dt must be a positive number, got nan": lambda: line(0, 1, dt=NAN),
     r"x has 2 axes, expected \(particle, time, dim\)": lambda: Trajectories.from_arrays(
@@ -103,7 +101,7 @@ SLIPS = {
     "times is empty; expected one time per position": lambda: Trajectories.from_arrays(
         np.zeros((1, 2, 1)), times=[]
     ),
-    "one array of 3 times cannot serve trajectories of 2 to 2 points": (
+    "times has 3 entries, but trajectories have 2 to 2 positions": (
         lambda: Trajectories.from_arrays(np.zeros((1, 2, 1)), times=[0.0, 1.0, 2.0])
     ),
     r"positions have shape \(2, 4\), expected \(observation, dim\) with 1 to 3 dimensions": (
@@ -115,8 +113,8 @@ SLIPS = {
     "row_sizes must be positive and sum to the number of rows 2, got a sum of 3": (
         lambda: Trajectories(np.zeros((2, 1)), np.arange(2.0), np.array([3]), np.array([0]))
     ),
-    "there are 2 ids for 1 trajectories": lambda: line(0, 1, ids=["a", "b"]),
-    "id 'a' names 2 trajectories; every trajectory needs an id of its own": (
+    "got 2 ids for 1 trajectories": lambda: line(0, 1, ids=["a", "b"]),
+    "id 'a' names 2 trajectories; every trajectory needs a unique id": (
         lambda: Trajectories.from_arrays(np.zeros((2, 2, 1)), dt=1.0, ids=["a", "a"])
     ),
     r"position_sd has shape \(3,\), expected \(2,\)": lambda: line(0, 1, position_sd=[[1, 1, 1]]),
@@ -206,7 +204,7 @@ def test_a_few_odd_intervals_do_not_set_the_interval():
     assert found.n_strays == 1
     assert_array_equal(np.flatnonzero(found.strays), [500])
     assert found.stray_note == (
-        "1 of 500 intervals is no multiple of the recording interval 6 and counts as a gap; "
+        "1 of 500 intervals is not a multiple of the recording interval 6 and counts as a gap; "
         "1 position is not used"
     )
 
@@ -341,7 +339,7 @@ def test_trajectories_have_a_length_and_are_found_by_number_id_slice_and_mask():
     assert tracks[:2].provenance["selected"] == "2 of 3"
     with pytest.raises(DriftbayesError, match="there is no trajectory 'd'"):
         tracks["d"]
-    with pytest.raises(DriftbayesError, match="no trajectory is chosen by"):
+    with pytest.raises(DriftbayesError, match="selects none of"):
         tracks[5:]
     with pytest.raises(IndexError):
         tracks[3]

@@ -96,7 +96,7 @@ def test_replicates_without_a_pair_are_left_out():
 
 def test_one_trajectory_cannot_be_resampled():
     assert np.isnan(bootstrap_sd(_ratio, np.ones((1, 4)), counts=np.ones((1, 4)))).all()
-    assert "only one trajectory" in describe_error_bars(1, 200)
+    assert "more than one trajectory" in describe_error_bars(1, 200)
     assert "200 resamples of the 7 trajectories" in describe_error_bars(7, 200)
 
 

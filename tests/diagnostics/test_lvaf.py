@@ -105,7 +105,7 @@ def test_times_regular_in_name_only_are_refused():
     x = brownian_paths(1, 400, 1, kappa=1.0, dt=1.0, seed=5)
     trajectories = Trajectories.from_arrays(x, times=times)
     assert trajectories.recording_interval == 1.0
-    with pytest.raises(DriftbayesError, match=r"fill only 1\.0e-03 .* round the times"):
+    with pytest.raises(DriftbayesError, match=r"fill only a fraction 1\.0e-03 .* round the times"):
         velocity_sums(trajectories, np.array([0, 5000]))
 
 

@@ -149,7 +149,7 @@ def test_noise_that_dominates_is_named_unless_a_model_has_it():
 def test_some_noise_is_likely_where_steps_correlate_negatively():
     rng = np.random.default_rng(4)
     x = brownian(rng) + 0.5 * rng.normal(size=(30, 200, 2))
-    assert "as measurement noise or confinement" in seen(x)
+    assert "as expected from measurement noise or confinement" in seen(x)
 
 
 def test_an_exposure_is_recognised_at_one_frame_only():

@@ -168,13 +168,13 @@ def test_the_command_that_is_shown_finds_the_same(client, tracks_csv, capsys, mo
     [
         ({"models": []}, "expected at least one model"),
         ({"models": ["langevn"]}, "unknown model 'langevn'"),
-        ({"models": ["brownian", "brownian"]}, "model 'brownian' is named twice"),
+        ({"models": ["brownian", "brownian"]}, "model 'brownian' is given twice"),
         ({"models": "all"}, "models must be a list of names, got 'all'"),
-        ({"timescale": None}, "u_rms and timescale go together"),
+        ({"timescale": None}, "give both u_rms and timescale"),
         ({"u_rms": -1}, "u_rms must be a positive number, got -1.0"),
         ({"u_rms": "fast"}, "u_rms must be a number, got 'fast'"),
         ({"tau": 99}, "tau must be the index of a sampling time, 0 to "),
-        ({"data": "none"}, "these data are no longer kept"),
+        ({"data": "none"}, "these data have expired"),
     ],
 )
 def test_a_wrong_question_is_answered_in_a_sentence(client, tracks_csv, change, message):
@@ -202,7 +202,7 @@ def test_irregular_times_are_compared_but_not_scanned(client):
     _, found = client.ask("compare", request)
     assert "brownian is the only model considered" in found["verdict"]
     assert "--tau all" in found["commands"][0]
-    assert client.ask("scan", request)[1]["error"].startswith("a scan over sampling times needs")
+    assert client.ask("scan", request)[1]["error"].startswith("a scan needs")
 
 
 def together_csv(n_fixes=60):

@@ -43,7 +43,7 @@ def test_its_own_names_are_let_in(host):
 )
 def test_a_foreign_name_is_refused(host):
     message = asked(Guard("127.0.0.1", 8000), Host=host)
-    assert message == "open the address that the terminal shows; this server answers under no other"
+    assert message == "unknown host name; open the address shown in the terminal"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_token_is_needed_and_its_own():
     guard, other = Guard("127.0.0.1", 8000), Guard("127.0.0.1", 8000)
     assert guard.token != other.token
     assert guard.token not in repr(guard)
-    message = "the token of this session is missing; open the address that the terminal shows"
+    message = "the token of this session is missing; open the address shown in the terminal"
     assert asked(guard, token=False) == message
     for wrong in (other.token, guard.token[:-1], "é"):
         assert asked(guard, token=False, X_Driftbayes_Token=wrong) == message
@@ -238,7 +238,7 @@ def test_a_path_from_the_root_stays_inside(tmp_path):
         (b'{"files": [{"path": "a", "size": 5}]}\nxy', "does not match their bytes"),
         (packed({"a": b"1", "b": b"2"}), "expected one file or one folder, got 2"),
         (packed({"a/x": b"1", "a\\x": b"2"}), "expected one file or one folder, got 2"),
-        (packed({"a/x?": b"1", "a/x*": b"2"}), "two files would both be called 'x_'"),
+        (packed({"a/x?": b"1", "a/x*": b"2"}), "two files are named 'x_'"),
         (packed({"a/" * 20 + "x": b"1"}), "expected a path of 1 to 12 names, got 21"),
     ],
 )

@@ -98,7 +98,7 @@ def test_a_killed_computation_is_told_and_the_next_is_answered(compute):
     os.kill(compute._child.pid, signal.SIGKILL)
     thread.join(60)
     assert isinstance(found[0], db.DriftbayesError)
-    assert str(found[0]).startswith("the computation was ended by the system (killed by SIGKILL)")
+    assert str(found[0]).startswith("the system ended the computation (killed by SIGKILL)")
     assert compute.call(math.sqrt, 4.0) == 2.0
 
 
@@ -293,6 +293,6 @@ def test_the_sliders_of_one_page_do_not_push_out_the_file_of_another():
     numbers = [session.keep(made(i), "a page") for i in range(50)]
     assert session.data(file)
     assert session.data(numbers[-3])
-    with pytest.raises(db.DriftbayesError, match="these data are no longer kept"):
+    with pytest.raises(db.DriftbayesError, match="these data have expired"):
         session.data(numbers[-4])
     session.close()

@@ -4,17 +4,14 @@ All data sets have 20 particles with 5 steps along one axis, so that each progra
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.stats import norm
-from scipy import stats
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.inference import Hypothesis
-from driftbayes.inference.target import AbstractTarget
 from driftbayes.models import MODELS, Brownian, Langevin
 from driftbayes.priors import Exponential
 from driftbayes.testing import reference
+from driftbayes.testing.targets import PeaksTarget
 
 SHAPE = (20, 5, 1)
 BROWNIAN = Hypothesis(Brownian, kappa=Exponential(mean=1.0))
@@ -22,46 +19,14 @@ LANGEVIN = Hypothesis(Langevin, gamma=Exponential(mean=1.0), k=Exponential(mean=
 HYPOTHESES = {"brownian": BROWNIAN, "langevin": LANGEVIN}
 
 
-class TwoPeaks(AbstractTarget):
-    """Prior N(0, w²) and a likelihood of two equal peaks of width s, which may be at one place.
-
-    A sampler is compiled once for targets with one mode and with two.
-    """
-
-    prior_sd: jax.Array
-    first: jax.Array
-    second: jax.Array
-    sd: jax.Array
-
-    @property
-    def n_dim(self):
-        return len(self.first)
-
-    def log_prior(self, z):
-        return jnp.sum(norm.logpdf(z, 0.0, self.prior_sd))
-
-    def log_likelihood(self, z):
-        first, second = (jnp.sum(norm.logpdf(z, at, self.sd)) for at in (self.first, self.second))
-        return jnp.logaddexp(first, second) - np.log(2)
-
-    def sample_prior(self, key):
-        return self.prior_sd * jax.random.normal(key, (self.n_dim,))
-
-    @property
-    def log_evidence(self):
-        law = stats.norm(0.0, np.hypot(self.prior_sd, self.sd))
-        parts = [law.logpdf(at).sum() for at in (self.first, self.second)]
-        return float(np.logaddexp(*parts) - np.log(2))
-
-
 def one_peak(mean, sd):
     mean, sd = np.asarray(mean), np.asarray(sd)
-    return TwoPeaks(np.ones(2), mean, mean, sd)
+    return PeaksTarget(np.ones(2), mean, mean, sd)
 
 
 # As a Gaussian target and a bimodal one in two dimensions.
 ONE_PEAK = one_peak([1.0, -1.0], [0.1, 0.5])
-TWO_PEAKS = TwoPeaks(np.full(2, 3.0), np.full(2, 3.0), np.full(2, -3.0), np.full(2, 0.5))
+TWO_PEAKS = PeaksTarget.make(2)
 
 
 def steps(tau, shape=SHAPE, *, gamma=1.0, k=1.0, seed=0):

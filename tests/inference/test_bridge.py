@@ -3,21 +3,20 @@
 import dataclasses
 from functools import cache
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from court import BROWNIAN, LANGEVIN, ONE_PEAK, TWO_PEAKS, langevin_data
+from court import BROWNIAN, LANGEVIN, langevin_data
 from numpy.testing import assert_allclose
+from scipy.special import gammaln
 
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, exact
-from driftbayes.inference.bridge import _cross, _estimate, bridge, bridge_batch
+from driftbayes.inference.bridge import _cross, _estimate, bridge
+from driftbayes.inference.chains import ChainDraws
 from driftbayes.inference.density import Density
-from driftbayes.inference.nuts import Chains
 from driftbayes.inference.search import find_modes
-from driftbayes.inference.target import AbstractTarget, Guide, PosteriorTarget, guide_of
-from driftbayes.testing.targets import BimodalTarget, ConstantTarget, GaussianTarget
+from driftbayes.inference.target import AbstractTarget, Guide, PosteriorTarget, finite, guide_of
+from driftbayes.testing.targets import ConstantTarget, GaussianTarget, PeaksTarget
 
 # Tolerance of a single answer, in its own errors.
 FIVE_SIGMA = 5.0
@@ -34,66 +33,44 @@ class CountsTarget(AbstractTarget):
     The logarithms of the rates have a tail exp((n + 1) z) on one side, and a wall on the other.
     """
 
-    counts: jax.Array
+    def __init__(self, counts):
+        self.counts = np.asarray(counts)
 
     @property
     def n_dim(self):
         return len(self.counts)
 
-    def log_prior(self, z):
-        return jnp.sum(z - jnp.exp(z))
+    def log_densities(self, z):
+        with np.errstate(over="ignore"):
+            rate = np.exp(z)
+        factorials = gammaln(self.counts + 1)
+        log_prior = finite(np.sum(z - rate, axis=1))
+        return log_prior, finite(np.sum(self.counts * z - rate - factorials, axis=1))
 
-    def log_likelihood(self, z):
-        factorials = jax.scipy.special.gammaln(self.counts + 1)
-        return jnp.sum(self.counts * z - jnp.exp(z) - factorials)
-
-    def sample_prior(self, key):
-        return jnp.log(jax.random.exponential(key, (self.n_dim,)))
+    def sample_prior(self, rng, n):
+        return np.log(rng.exponential(size=(n, self.n_dim)))
 
     @property
     def log_evidence(self):
-        return -float(jnp.sum(self.counts + 1)) * np.log(2)
+        return -float(np.sum(self.counts + 1)) * np.log(2)
 
 
 def guide_for(target):
     if isinstance(target, GaussianTarget):
         variance = target.sd**2 / (1 + target.sd**2)
-        center = target.mean / (1 + target.sd**2)
-        return Guide(center, jnp.diag(jnp.sqrt(variance)), jnp.asarray(True))
-    if isinstance(target, CountsTarget):
-        # At the mode the second derivative is twice the rate.
-        center = jnp.log(0.5 * (target.counts + 1))
-        return Guide(center, jnp.diag((target.counts + 1) ** -0.5), jnp.asarray(True))
-    return None
-
-
-def posterior(hypothesis, data):
-    target, guide, expected = posterior_and_record(hypothesis, data)
-    return target, guide, expected.log_evidence
+        return Guide(target.mean / (1 + target.sd**2), np.diag(np.sqrt(variance)))
+    # At the mode the second derivative is twice the rate.
+    return Guide(np.log(0.5 * (target.counts + 1)), np.diag((target.counts + 1) ** -0.5))
 
 
 def posterior_and_record(hypothesis, data):
     batch = Batch.of(data)
-    guide = guide_of(find_modes(Density(hypothesis, batch.engine(0, hypothesis.model))))
-    return PosteriorTarget(hypothesis, batch.data), guide, exact(hypothesis, batch)
+    density = Density(hypothesis, batch.engine(0, hypothesis.model))
+    return PosteriorTarget(density), guide_of(find_modes(density)), exact(hypothesis, batch)
 
 
-def stacked(many):
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *many)
-
-
-GAUSSIAN = GaussianTarget.make(2)
-
-
-def one_and_two_modes(seed):
-    """One peak, and two that are sought about one of them and about both."""
-    about_one, about_both = (
-        Guide(np.full(2, center), width * np.eye(2), np.asarray(True))
-        for center, width in ((3.0, 0.5), (0.0, 3.0))
-    )
-    targets = [ONE_PEAK, TWO_PEAKS, TWO_PEAKS]
-    guides = [jax.tree.map(np.asarray, guide_for(GAUSSIAN)), about_one, about_both]
-    return bridge_batch(stacked(targets), stacked(guides), jax.random.key(seed))
+def run(target, guide, seed=0, **sizes):
+    return bridge(target, guide, np.random.default_rng(seed), **sizes)
 
 
 def check(estimate, expected, largest_error):
@@ -107,20 +84,10 @@ def check(estimate, expected, largest_error):
 def langevin():
     """One data set, and what is found from it."""
     target, guide, expected = posterior_and_record(LANGEVIN, langevin_data(10.0))
-    return target, guide, expected, bridge(target, guide, jax.random.key(0))
-
-
-@pytest.fixture(scope="module")
-def together():
-    """What is found from targets with one mode and with two."""
-    return one_and_two_modes(0)
+    return target, guide, expected, run(target, guide)
 
 
 # --- Known evidences ---------------------------------------------------------------------------
-
-
-# Compiling takes longer than all the rest: few of the programs are made every time.
-slow = pytest.mark.slow
 
 
 def check_gaussian(found, target, error):
@@ -130,32 +97,24 @@ def check_gaussian(found, target, error):
     assert abs(found.weights @ found.log_likelihoods - expected) < FIVE_SIGMA * spread
 
 
-@slow
-def test_gaussian_evidence_in_two_dimensions(together):
-    check_gaussian(together[0], GAUSSIAN, 0.004)
-
-
-@slow
-@pytest.mark.parametrize(("n_dim", "error"), [(1, 0.002), (4, 0.004), (10, 0.01)])
+@pytest.mark.parametrize(("n_dim", "error"), [(1, 0.001), (2, 0.001), (4, 0.001), (10, 0.003)])
 def test_gaussian_evidence(n_dim, error):
     target = GaussianTarget.make(n_dim)
-    check_gaussian(bridge(target, guide_for(target), jax.random.key(0)), target, error)
+    check_gaussian(run(target, guide_for(target)), target, error)
 
 
-@slow
 def test_constant_likelihood_has_evidence_one():
-    check(bridge(ConstantTarget(jnp.zeros(3)), None, jax.random.key(0)), 0.0, 0.004)
+    check(run(ConstantTarget(3), None), 0.0, 0.001)
 
 
-@slow
 def test_skewed_evidence():
-    target = CountsTarget(jnp.asarray([0.0, 0.0, 1.0, 3.0]))
-    check(bridge(target, guide_for(target), jax.random.key(0)), target.log_evidence, 0.02)
+    target = CountsTarget([0.0, 0.0, 1.0, 3.0])
+    check(run(target, guide_for(target)), target.log_evidence, 0.01)
 
 
 def test_langevin_data_give_the_evidence_and_the_moments_of_quadrature(langevin):
     _, _, expected, found = langevin
-    check(found, expected.log_evidence, 0.01)
+    check(found, expected.log_evidence, 0.003)
     mean, sd = (np.array(list(x.values())) for x in (expected.log_mean, expected.log_sd))
     error = sd / np.sqrt(found.diagnostics["ess"])
     assert (np.abs(found.z.mean(axis=0) - mean) < FIVE_SIGMA * error).all()
@@ -164,90 +123,68 @@ def test_langevin_data_give_the_evidence_and_the_moments_of_quadrature(langevin)
     assert_allclose(found.z.std(axis=0), sd, rtol=tolerance)
 
 
-@slow
 @pytest.mark.parametrize("tau", [0.1, 10.0])
 @pytest.mark.parametrize("hypothesis", [BROWNIAN, LANGEVIN], ids=["brownian", "langevin"])
 def test_small_data_give_the_evidence_of_quadrature(hypothesis, tau):
-    target, guide, expected = posterior(hypothesis, langevin_data(tau))
-    check(bridge(target, guide, jax.random.key(1)), expected, 0.01)
+    target, guide, expected = posterior_and_record(hypothesis, langevin_data(tau))
+    check(run(target, guide, seed=1), expected.log_evidence, 0.003)
 
 
 # --- The record --------------------------------------------------------------------------------
 
 
 def test_draws_and_counts(langevin):
-    found = langevin[-1]
-    assert found.z.shape == (4000, 2)
+    target, _, _, found = langevin
+    assert found.z.shape == (16_000, 2)
     assert (found.log_weights == 0).all()
-    target = langevin[0]
-    expected = jax.jit(jax.vmap(target.log_likelihood))(jnp.asarray(found.z[:50]))
-    assert_allclose(found.log_likelihoods[:50], expected, rtol=1e-10)
-    # Three thirds of 4 x 333 draws, each mirrored; twice as many proposals, each with its mirror.
-    n_bridge = 3996 + 2 * 2 * 3996
-    assert found.n_evaluations == found.diagnostics["n_gradients"] + n_bridge
+    assert_allclose(found.log_likelihoods[:50], target.log_densities(found.z[:50])[1], rtol=1e-10)
+    # 750 moves of 32 chains, four candidates for each start, which is evaluated again; three thirds
+    # of 166 draws of each chain, mirrored, and as many proposals, each with its mirror image.
+    assert found.n_evaluations == 32 * (750 + 5) + 3 * 3 * 32 * 166
     assert found.diagnostics["rhat"] < 1.01
-    assert found.diagnostics["ess"] > 400
+    assert found.diagnostics["ess"] > 4000
     assert found.diagnostics["n_iterations"] < 20
     assert 0.9 < found.diagnostics["overlap"] <= 1
 
 
-def test_the_same_key_gives_the_same_evidence(langevin):
+def test_the_same_seed_gives_the_same_evidence(langevin):
     target, guide, _, found = langevin
-    again, other = (bridge(target, guide, jax.random.key(seed)) for seed in (0, 8))
+    again, other = (run(target, guide, seed) for seed in (0, 8))
     assert again.log_evidence == found.log_evidence
     assert again.log_evidence_err == found.log_evidence_err
     assert other.log_evidence != found.log_evidence
 
 
-@pytest.mark.slow
-def test_each_target_of_a_batch_has_its_own_evidence():
-    # In one of two modes each.
-    ones = BimodalTarget.make(2).ones
-    targets = [BimodalTarget(scale * ones) for scale in (1.0, 2.0)]
-    guides = [Guide(3 * t.ones, 0.5 * jnp.diag(t.ones), jnp.asarray(True)) for t in targets]
-    together = bridge_batch(stacked(targets), stacked(guides), jax.random.key(2))
-    assert abs(targets[0].log_evidence - targets[1].log_evidence) > 1
-    for target, found in zip(targets, together, strict=True):
-        check(found, target.log_evidence - np.log(2), 0.004)
-
-
-@slow  # The program for three takes seven seconds to compile.
-def test_a_batch_gives_the_evidences_of_single_calls(langevin):
-    target, _, _, alone = langevin
-    many = [posterior(LANGEVIN, langevin_data(tau)) for tau in (0.1, 1.0, 10.0)]
-    targets, guides = (stacked([one[i] for one in many]) for i in (0, 1))
-    together = bridge_batch(targets, guides, jax.random.key(2))
-    for found, (_, _, expected) in zip(together, many, strict=True):
-        check(found, expected, 0.01)
-    error = np.hypot(alone.log_evidence_err, together[2].log_evidence_err)
-    assert abs(alone.log_evidence - together[2].log_evidence) < FIVE_SIGMA * error
-    assert target.n_dim == together[2].z.shape[1]
+# Too far apart, and too narrow, for a proposal to reach from one to the other.
+FAR_PEAKS = PeaksTarget(np.full(2, 30.0), np.full(2, 30.0), np.full(2, -30.0), np.full(2, 0.1))
 
 
 # --- Doubts ------------------------------------------------------------------------------------
 
 
-@slow
-def test_chains_in_different_modes_are_found_out_and_a_mode_not_seen_is_not(together):
-    _, at_one, about_both = together
-    assert about_both.status is Status.SAMPLER_NOT_CONVERGED
-    assert about_both.diagnostics["rhat"] > 2
-    assert "the chains disagree: R-hat is" in about_both.warnings[0]
-    assert "use method='smc'" in about_both.warnings[0]
+def test_chains_in_different_modes_are_found_out():
+    found = run(FAR_PEAKS, None, n_draws=60, n_warmup=60)
+    assert found.status is Status.SAMPLER_NOT_CONVERGED
+    assert found.diagnostics["rhat"] > 2
+    assert "the chains disagree: R-hat is" in found.warnings[0]
+    assert "use method='smc'" in found.warnings[0]
+
+
+def test_a_mode_that_no_chain_visits_is_missing_without_a_warning():
     # The limit of the method, not a wish: half of the evidence lies in the other mode.
-    check(at_one, TWO_PEAKS.log_evidence - np.log(2), 0.004)
+    guide = Guide(np.full(2, 30.0), 0.1 * np.eye(2))
+    check(run(FAR_PEAKS, guide), FAR_PEAKS.log_evidence - np.log(2), 0.004)
 
 
 class Nowhere(ConstantTarget):
-    """A likelihood that is zero whatever the parameters."""
+    """A likelihood that is zero everywhere."""
 
-    def log_likelihood(self, z):
-        return -jnp.inf + 0.0 * jnp.sum(z)
+    def log_densities(self, z):
+        return super().log_densities(z)[0], np.full(len(z), -np.inf)
 
 
-@slow
 def test_a_likelihood_that_is_nowhere_finite_has_a_status():
-    found = bridge(Nowhere(jnp.zeros(1)), None, jax.random.key(0), n_draws=30, n_warmup=10)
+    found = run(Nowhere(1), None, n_draws=30, n_warmup=10)
     assert found.status is Status.NOT_FINITE
     assert np.isnan(found.log_evidence)
     assert found.warnings == (Status.NOT_FINITE.advice,)
@@ -261,12 +198,12 @@ def made_up(seed=0, n_draws=333, **changes):
         "z": z,
         "log_joint": -0.5 * z[..., 0] ** 2,
         "log_likelihood": np.zeros(z.shape[:2]),
-        "diverging": np.zeros(z.shape[:2], dtype=bool),
-        "n_gradients": 0,
+        "acceptance": 1.0,
+        "n_evaluations": 0,
     }
     proposals = 1.2 * rng.normal(size=(3, 8 * n_draws))
     thirds = np.moveaxis(z[..., 0].reshape(4, 3, n_draws), 1, 0)
-    return Chains(**fields | changes), log_ratio(thirds), log_ratio(proposals)
+    return ChainDraws(**fields | changes), log_ratio(thirds), log_ratio(proposals)
 
 
 def log_ratio(z, width=1.2):
@@ -302,15 +239,7 @@ def test_chains_that_disagree_are_found_out():
 def test_few_effective_draws_are_doubted():
     found = _estimate(*made_up(n_draws=20))
     assert found.status is Status.OK
-    assert "independent draws, so that the error is uncertain" in found.warnings[0]
-
-
-def test_many_divergences_are_doubted():
-    diverging = np.zeros((4, 999), dtype=bool)
-    diverging[0, :50] = True
-    found = _estimate(*made_up(diverging=diverging))
-    assert found.status is Status.OK
-    assert found.warnings[0].startswith("50 of 3996 trajectories diverged")
+    assert "the effective sample size is only" in found.warnings[0]
 
 
 def test_thirds_that_disagree_are_found_out():
@@ -360,8 +289,8 @@ POSTERIORS = {
     "gaussian-1": lambda: GaussianTarget.make(1),
     "gaussian-4": lambda: GaussianTarget.make(4),
     "gaussian-10": lambda: GaussianTarget.make(10),
-    "counts": lambda: CountsTarget(jnp.asarray([0.0, 0.0, 1.0, 3.0])),
-    "counts-from-the-prior": lambda: CountsTarget(jnp.asarray([0.0, 0.0, 1.0, 3.0])),
+    "counts": lambda: CountsTarget([0.0, 0.0, 1.0, 3.0]),
+    "counts-from-the-prior": lambda: CountsTarget([0.0, 0.0, 1.0, 3.0]),
     "brownian": lambda: (BROWNIAN, 1.0),
     "langevin-0.1": lambda: (LANGEVIN, 0.1),
     "langevin-10": lambda: (LANGEVIN, 10.0),
@@ -374,23 +303,24 @@ def z_scores(name):
     target = POSTERIORS[name]()
     if isinstance(target, tuple):
         hypothesis, tau = target
-        target, guide, expected = posterior(hypothesis, langevin_data(tau, PAPER))
+        target, guide, record = posterior_and_record(hypothesis, langevin_data(tau, PAPER))
+        expected = record.log_evidence
     else:
         guide, expected = guide_for(target), target.log_evidence
-    n_seeds = MANY_SEEDS.get(name, SEEDS)
-    guides = None if name.endswith("prior") else stacked([guide] * n_seeds)
-    found = bridge_batch(stacked([target] * n_seeds), guides, jax.random.key(2024))
+    if name.endswith("prior"):
+        guide = None
+    found = [run(target, guide, 2024 + seed) for seed in range(MANY_SEEDS.get(name, SEEDS))]
     return [(one.log_evidence - expected) / one.log_evidence_err for one in found]
 
 
-@slow
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_z_scores_of_forty_seeds_or_more(name):
     """Gates: |mean| < 0.47, |sd - 1| < 0.34; with 400 seeds 0.15 and 0.11."""
     check_scores(z_scores(name))
 
 
-@slow
+@pytest.mark.slow
 def test_z_scores_of_all_posteriors_together():
     """Gates: |mean| < 0.16, |sd - 1| < 0.11."""
     check_scores([score for name in POSTERIORS for score in z_scores(name)[:SEEDS]])

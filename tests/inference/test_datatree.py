@@ -7,8 +7,6 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
-import jax
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -21,7 +19,9 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, evidence, exact_batch
 from driftbayes.inference.draws import PosteriorDraws, to_datatree
+from driftbayes.inference.formulas import unconstrained
 from driftbayes.likelihood import ReducedDisplacements
+from sums_of import density_of
 
 # Tolerance of Monte Carlo tests, in standard errors.
 FIVE_SIGMA = 5.0
@@ -35,19 +35,15 @@ def grid_draws(hypothesis, data, n, seed=0):
     names, rng = hypothesis.names, np.random.default_rng(seed)
     axes = [found.log_mean[m] + found.log_sd[m] * np.linspace(-5, 6, 111) for m in names]
     log_theta = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(names))
-    prepared = Batch.of(data).data
-
-    def log_density(z):
-        return hypothesis.log_joint(jnp.exp(z), prepared) + jnp.sum(z)
-
-    values = np.asarray(jax.jit(jax.vmap(log_density))(jnp.asarray(log_theta)))
+    density = density_of(hypothesis, data)
+    values = density.at(unconstrained(hypothesis, np.exp(log_theta))).natural + log_theta.sum(
+        axis=1
+    )
     weights = np.exp(values - values.max())
     places = rng.choice(len(weights), size=n, p=weights / weights.sum())
     cell = np.array([axis[1] - axis[0] for axis in axes])
     theta = np.exp(log_theta[places] + cell * rng.uniform(-0.5, 0.5, (n, len(names))))
-    log_l = jax.jit(jax.vmap(lambda t: hypothesis.log_likelihood(t, prepared)))
-    fits = log_l(jnp.asarray(theta))
-    return PosteriorDraws(hypothesis, theta, np.asarray(fits), found, seed)
+    return PosteriorDraws(hypothesis, theta, density.terms(theta)[0], found, seed)
 
 
 @pytest.fixture(scope="module")

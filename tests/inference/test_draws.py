@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import QUANTILES, Hypothesis, evidence, posterior_draws
-from driftbayes.inference.scale import draw_scales
+from driftbayes.inference.scale import GammaForm, draw_scales
 from driftbayes.jax_typing import ScalarLike
 from driftbayes.models import MODELS, Brownian, Langevin, model_named
 from driftbayes.models._base import AbstractModel, Parameter
@@ -267,8 +267,8 @@ def test_draws_repeat_with_the_seed_and_differ_without():
     [(10, 30.0, 1.0, 2.0), (3, 1e-6, 1.5, 1.0), (1, 4.0, 6.0, 0.5), (4000, 8000.0, 1.0, 1.0)],
 )
 def test_scales_follow_the_generalised_inverse_gaussian_law(n, quadratic, shape, rate):
-    each = (np.full(N_DRAWS, float(value)) for value in (n, quadratic, shape, rate))
-    found = draw_scales(*each, np.random.default_rng(0))
+    each = (np.full(N_DRAWS, float(value)) for value in (n, quadratic))
+    found = draw_scales(*each, GammaForm(shape, rate, 0.0), np.random.default_rng(0))
     # By the trapezoid rule in ln c, which needs no Bessel function.
     v = np.linspace(-40, 10, 400_001)
     log_f = (shape - 0.5 * n) * v - 0.5 * quadratic * np.exp(-v) - rate * np.exp(v)

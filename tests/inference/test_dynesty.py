@@ -8,6 +8,7 @@ from court import HYPOTHESES, langevin_data
 from scipy.special import ndtri
 
 from driftbayes.inference import Batch, exact
+from driftbayes.inference.density import Density
 from driftbayes.testing.targets import GaussianTarget
 
 dynesty = pytest.importorskip("dynesty")
@@ -43,7 +44,7 @@ def assert_agrees(found, expected):
 @pytest.mark.parametrize("tau", [1.0, 20.0])
 def test_dynesty_agrees_with_exact_integration(name, tau):
     hypothesis, batch = HYPOTHESES[name], Batch.of(langevin_data(tau))
-    fit = jax.jit(lambda theta: hypothesis.log_likelihood(theta, batch.data))
+    density = Density(hypothesis, batch.engine(0, hypothesis.model))
     # Uniform numbers become parameters through each prior's own quantiles.
     to_theta = jax.jit(
         lambda u: jnp.stack(
@@ -51,13 +52,14 @@ def test_dynesty_agrees_with_exact_integration(name, tau):
         )
     )
     found = dynesty_evidence(
-        lambda theta: float(fit(theta)), lambda u: np.asarray(to_theta(u)), len(hypothesis.names)
+        lambda theta: float(density.terms(theta[None])[0][0]),
+        lambda u: np.asarray(to_theta(u)),
+        len(hypothesis.names),
     )
     assert_agrees(found, exact(hypothesis, batch).log_evidence)
 
 
 def test_dynesty_agrees_with_the_gaussian_in_closed_form():
     target = GaussianTarget.make(4)
-    fit = jax.jit(lambda z: target.log_likelihood(z))
-    found = dynesty_evidence(lambda z: float(fit(z)), ndtri, 4)
+    found = dynesty_evidence(lambda z: target.log_densities(z[None])[1].item(), ndtri, 4)
     assert_agrees(found, target.log_evidence)

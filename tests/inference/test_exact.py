@@ -32,7 +32,7 @@ from driftbayes.inference import (
     exact,
     exact_batch,
 )
-from driftbayes.inference.exact import _solved, _with_marginals
+from driftbayes.inference.exact import _solve, _with_marginals
 from driftbayes.inference.formulas import log_priors
 from driftbayes.models import MODELS, Brownian, Langevin, Noise
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
@@ -284,19 +284,19 @@ def test_information_gain_is_the_divergence_of_posterior_from_prior():
 
 @both
 def test_map_is_a_stationary_point_of_the_joint_density(name):
-    hypothesis, batch = HYPOTHESES[name], Batch.of(langevin_data(1.0))
-    found = exact(hypothesis, batch)
+    hypothesis, data = HYPOTHESES[name], langevin_data(1.0)
+    found = exact(hypothesis, Batch.of(data))
     theta, sd = (np.array(list(values.values())) for values in (found.map, found.posterior_sd))
 
     def log_joint(point):
         model = hypothesis.at(point)
-        return float(model.log_likelihood(batch.data)) + log_priors(hypothesis, point[None])[0]
+        return model.log_likelihood(data) + log_priors(hypothesis, point[None])[0]
 
     # Slopes in units of the posterior's width, by central differences.
     for step in np.diag(1e-3 * sd):
         slope = (log_joint(theta + step) - log_joint(theta - step)) / 2e-3
         assert_allclose(slope, 0.0, atol=1e-5)
-    fit = float(hypothesis.at(theta).log_likelihood(batch.data))
+    fit = hypothesis.at(theta).log_likelihood(data)
     assert_allclose(found.log_likelihood_at_map, fit, rtol=1e-12)
 
 
@@ -331,7 +331,7 @@ def test_quantiles_rise_and_lie_where_the_moments_say(tau):
 def test_many_nodes_of_a_small_mode_do_not_coarsen_quantiles():
     """A mode of mass exp(-25) has 20,001 nodes, the mode with all the rest a few dozen."""
     batch = Batch.of(langevin_data(1.0), model=LANGEVIN.model)
-    found = _solved(LANGEVIN, batch, 0, None).quadrature
+    found = _solve(LANGEVIN, batch, 0, None).quadrature
     (main,) = found.lattices
     index = np.arange(-10_000, 10_001)[:, None]
     w = 5e-4 * index
@@ -499,8 +499,8 @@ def test_mode_at_the_end_of_an_interval_is_no_obstacle():
 def test_evidence_of_millions_of_displacements_is_not_called_unconverged(name):
     # As if each particle had been seen 200,000 times: twenty million displacements.
     batch = Batch.of(langevin_data(1.0))
-    data = batch.data
-    huge = dataclasses.replace(data, forms=2e5 * data.forms, predicted=2e5 * data.predicted)
+    own = batch.moments
+    huge = dataclasses.replace(own, forms=2e5 * own.forms, predicted=2e5 * own.predicted)
     found = exact(HYPOTHESES[name], dataclasses.replace(batch, given=huge))
     assert found.status is Status.OK
     assert found.log_evidence_err < 1e-6

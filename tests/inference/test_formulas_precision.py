@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from driftbayes.comparison import make_hypotheses
-from driftbayes.inference.formulas import autocovariances_at, points_at
+from driftbayes.inference.formulas import autocovariances_at, points_at, prior_quantiles
 
 
 @pytest.mark.parametrize("name", ["brownian+scatter", "langevin"])
@@ -19,10 +19,15 @@ def test_a_thread_without_double_precision_gets_the_same_numbers(name):
     def evaluated(*, is_double):
         with jax.enable_x64(is_double):
             theta, *priors = points_at(own, z)
-            return [theta, *priors, autocovariances_at(own, theta, np.full(5, 0.5), 4)]
+            quantiles = prior_quantiles(own, np.full_like(z, 1 - 1e-12))
+            return [
+                *(theta, *priors, quantiles),
+                autocovariances_at(own, theta, np.full(5, 0.5), 4),
+            ]
 
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(evaluated, is_double=False).result()
     for part, known in zip(found, evaluated(is_double=True), strict=True):
         assert part.dtype == np.float64
         assert_array_equal(part, known)
+        assert np.isfinite(part).all()

@@ -11,8 +11,10 @@ from numpy.testing import assert_allclose
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.models import MODELS, Brownian, Langevin, model_named, prepare
+from driftbayes.inference.formulas import unconstrained
+from driftbayes.models import MODELS, Brownian, Langevin, model_named
 from driftbayes.priors import Exponential, Fixed, LogNormal, Uniform, scaling_priors
+from sums_of import density_of
 
 MIXED = Hypothesis(Langevin, gamma=LogNormal(median=2.0, sigma=0.5), k=Uniform(low=0.5, high=4.0))
 # The sum does not depend on the model: one of each kind here, the others in the slow tests.
@@ -94,21 +96,17 @@ def test_log_prior_is_the_sum_over_parameters(z):
 @pytest.mark.sampled(3)
 @families
 def test_log_joint_is_likelihood_and_prior(family):
-    data = prepare(Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), 0.7))
+    data = Displacements.from_array(np.random.default_rng(0).normal(size=(3, 6, 2)), 0.7)
     bounded = [np.isfinite(parameter.upper) for parameter in family.parameters.values()]
     priors = [Uniform(0.0, 1.0) if one else Exponential(mean=2.0) for one in bounded]
     hypothesis = Hypothesis(family, **dict(zip(family.parameters, priors, strict=True)))
     theta = np.where(bounded, 0.4, 1.3)
-    fit = float(hypothesis.at(theta).log_likelihood(data))
-    log_l, log_joint, log_prior = jax.jit(
-        lambda theta: (
-            hypothesis.log_likelihood(theta, data),
-            hypothesis.log_joint(theta, data),
-            hypothesis.log_prior(theta),
-        )
-    )(theta)
-    assert_allclose(log_l, fit, rtol=1e-13)
-    assert_allclose(log_joint, fit + float(log_prior), rtol=1e-13)
+    fit = hypothesis.at(theta).log_likelihood(data)
+    density = density_of(hypothesis, data)
+    points = density.at(unconstrained(hypothesis, theta[None]))
+    assert_allclose(points.log_likelihood, fit, rtol=1e-13)
+    log_prior = float(jax.jit(lambda theta: hypothesis.log_prior(theta))(theta))
+    assert_allclose(points.natural, fit + log_prior, rtol=1e-13)
 
 
 def test_rescaling_touches_only_the_named_priors():

@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose
 
 from driftbayes import Displacements, Hypothesis, evidence
 from driftbayes.inference import posterior_draws
-from driftbayes.models import Langevin, prepare
+from driftbayes.models import Langevin
 from driftbayes.priors import AbstractPrior, Exponential
+from sums_of import density_of
 
 UNIT = Exponential(mean=1.0)
 LANGEVIN = Hypothesis(Langevin, gamma=UNIT, k=UNIT)
@@ -27,13 +28,6 @@ METHODS = pytest.mark.parametrize(
 def EVERY(test):
     """Test every method; of the two fast ones, one by default."""
     return pytest.mark.sampled(2)(METHODS(test))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def usual_promotion():
-    """numpyro and blackjax need JAX's usual rules."""
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +134,7 @@ def test_the_evidence_of_all_is_that_of_some_and_of_the_others_given_them(method
     )
     whole = evidence(LANGEVIN, data, method=method, seed=1)
     draws = posterior_draws(LANGEVIN, first, n_draws=1000, method=method, seed=2)
-    later = prepare(second)
-    log_l = jax.jit(jax.vmap(lambda theta: LANGEVIN.log_likelihood(theta, later)))
-    fits = np.asarray(log_l(jnp.asarray(draws.theta)))
+    fits = density_of(LANGEVIN, second).terms(draws.theta)[0]
     weights = np.exp(fits - fits.max())
     prediction = fits.max() + np.log(weights.mean())
     # Draws of a chain or of a weighted sample are correlated: half as many count.

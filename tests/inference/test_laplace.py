@@ -121,14 +121,14 @@ def test_brownian_case_done_by_hand(coords):
 
 @either
 def test_langevin_expansion_is_that_of_finite_differences(coords):
-    batch = Batch.of(langevin_data(1.0))
-    found = laplace(LANGEVIN, batch, coords=coords)
+    data = langevin_data(1.0)
+    found = laplace(LANGEVIN, Batch.of(data), coords=coords)
     theta = np.array([found.map["gamma"], found.map["k"]])
 
     def log_density(y):
         at = jnp.asarray(y if coords == "natural" else np.exp(y))
         extra = 0.0 if coords == "natural" else np.sum(y)
-        fit = LANGEVIN.at(at).log_likelihood(batch.data)
+        fit = LANGEVIN.at(at).log_likelihood(data)
         return float(fit + LANGEVIN.log_prior(at)) + extra
 
     y = theta if coords == "natural" else np.log(theta)

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.lattice import Flood, Region, estimate_aliasing, to_points, to_w
+from driftbayes.inference.lattice import FloodFill, Region, estimate_aliasing, to_points, to_w
 from driftbayes.inference.node_lattice import integrate
 
 DENSITIES = {
@@ -82,7 +82,7 @@ def test_the_estimate_holds_at_any_spacing_and_shift():
             for spacing in spacings:
                 center = 0.4 * rng.standard_normal(n_dim)
                 region = Region(peaks.with_sum(log_density), center, np.eye(n_dim), 100_000)
-                flood = Flood(region, np.full(n_dim, spacing))
+                flood = FloodFill(region, np.full(n_dim, spacing))
                 assert flood.fill(flood.nearest(np.zeros((1, n_dim))), 24.0)
                 total = np.sum(np.exp(flood.values)) * spacing**n_dim / 2
                 error = abs(np.log(total))

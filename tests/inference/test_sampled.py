@@ -8,7 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import Displacements, DriftbayesError, Hypothesis, evidence
-from driftbayes.comparison import compare_hypotheses, scan_displacements
+from driftbayes.comparison import compare_hypotheses, make_hypotheses, scan_displacements
+from driftbayes.data.sampling import displacements
+from driftbayes.data.trajectories import Trajectories
 from driftbayes.inference import METHODS, Batch, evidence_batch, posterior_draws
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
@@ -18,13 +20,6 @@ UNIT = Exponential(mean=1.0)
 BROWNIAN = Hypothesis(Brownian, kappa=UNIT)
 LANGEVIN = Hypothesis(Langevin, gamma=UNIT, k=UNIT)
 SIGMA = 4.5
-
-
-@pytest.fixture(autouse=True, scope="module")
-def usual_promotion():
-    """numpyro and blackjax need JAX's usual rules."""
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
 
 
 def _data(tau, seed=0, n_particles=30):
@@ -67,8 +62,7 @@ def test_samplers_meet_the_exact_answer(method, hypothesis, data):
     json.dumps(found.to_json(), allow_nan=False)
 
 
-# Of smc it is told by the tests of methods too.
-@pytest.mark.parametrize("method", ["laplace_is", pytest.param("smc", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["laplace_is", "smc:particles=64,islands=4"])
 def test_the_seed_repeats_the_result(method, data):
     one, two, other = (evidence(BROWNIAN, data, method=method, seed=s) for s in (5, 5, 6))
     assert one.log_evidence == two.log_evidence
@@ -99,12 +93,13 @@ def test_auto_samples_where_quadrature_cannot(data):
     assert abs(found.log_evidence - second.log_evidence) < SIGMA * error
 
 
-def test_a_batch_along_tau_is_the_same_as_one_by_one():
+@pytest.mark.parametrize("method", ["laplace_is", "smc:particles=64,islands=4"])
+def test_a_batch_along_tau_is_the_same_as_one_by_one(method):
     many = [_data(tau) for tau in (0.3, 5.0)]
     stacked = Batch.stack([Batch.of(d) for d in many])
-    together = evidence_batch([LANGEVIN], stacked, method="laplace_is", seed=3)
+    together = evidence_batch([LANGEVIN], stacked, method=method, seed=3)
     for one, d in zip(together, many, strict=True):
-        alone = evidence(LANGEVIN, d, method="laplace_is", seed=3)
+        alone = evidence(LANGEVIN, d, method=method, seed=3)
         assert_allclose(one.log_evidence, alone.log_evidence, rtol=1e-9)
         assert one.tau == d.tau
 
@@ -153,9 +148,7 @@ def test_draws_have_the_posterior_s_moments(method, data):
         # The draws may be correlated in some methods: half as many count.
         assert abs(draws.theta[:, i].mean() - record.posterior_mean[name]) < SIGMA * sd / 20
         assert_allclose(draws.theta[:, i].std(), sd, rtol=0.2)
-    prepared = Batch.of(data).data
-    log_l = jax.jit(jax.vmap(lambda theta: LANGEVIN.log_likelihood(theta, prepared)))
-    fits = log_l(jax.numpy.asarray(draws.theta[:3]))
+    fits = [LANGEVIN.at(theta).log_likelihood(data) for theta in draws.theta[:3]]
     assert_allclose(draws.log_likelihood[:3], fits, rtol=1e-12)
 
 
@@ -190,3 +183,21 @@ def test_the_command_line_knows_all_methods():
     from driftbayes.cli import _options
 
     assert _options.METHODS == METHODS
+
+
+# Particles that move together
+
+
+@pytest.mark.parametrize(
+    ("name", "method"), [("brownian+common", "bridge"), ("brownian+flow", "smc")]
+)
+def test_samplers_take_models_of_shared_motion(name, method):
+    steps = np.random.default_rng(3).normal(size=(4, 6, 2)) + np.arange(6.0)[:, None] % 2
+    tracks = Trajectories.from_arrays(steps.cumsum(axis=1), dt=1.0)
+    hypothesis, *_ = make_hypotheses([name], tracks).hypotheses
+    data = displacements(tracks, 1.0)
+    exact = evidence(hypothesis, data)
+    found = evidence(hypothesis, data, method=method, seed=1)
+    assert found.status.value == "ok"
+    error = np.hypot(found.log_evidence_err, exact.log_evidence_err)
+    assert abs(found.log_evidence - exact.log_evidence) < SIGMA * error

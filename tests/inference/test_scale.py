@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import geninvgauss
 
 from driftbayes.inference.scale import (
+    GammaForm,
     gamma_form,
     log_bessel_k,
     log_scale_evidence,
@@ -122,7 +123,7 @@ def test_only_priors_of_gamma_form_have_a_closed_integral():
 )
 def test_nodes_stand_for_a_generalised_inverse_gaussian(n, quadratic, mean):
     nodes, log_weights = scale_posterior(
-        *(np.asarray(v, dtype=float) for v in (n, quadratic, 1.0, 1 / mean))
+        np.asarray(float(n)), np.asarray(quadratic), GammaForm(1.0, 1 / mean, 0.0)
     )
     weights = np.exp(log_weights) / np.exp(log_weights).sum()
     b = 0.5 * quadratic

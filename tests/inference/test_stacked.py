@@ -23,6 +23,7 @@ from driftbayes.inference import (
 )
 from driftbayes.inference.density import Density
 from driftbayes.inference.formulas import Rows
+from driftbayes.inference.lattice import stretch
 from driftbayes.inference.quadrature import scale_form
 from driftbayes.inference.quantiles import tabulated_quantiles
 from driftbayes.inference.scale import closed_modes
@@ -250,7 +251,7 @@ def test_terms_of_a_stack_are_those_of_each_engine():
     stack = stack_of(data)
     theta = np.array([[1e-3, 1.0], [0.7, 1.0], [20.0, 1.0]])
     rows = Rows(LANGEVIN, theta)
-    moments = MomentStack(stack.data)
+    moments = MomentStack(stack.moments)
     covariance = rows.autocovariances(1.0, moments.n_lags)
     members = np.tile(np.arange(len(data)), len(theta))
     log_det, quadratic = moments.terms(covariance, len(data) * np.arange(4), members)
@@ -263,7 +264,7 @@ def test_terms_of_a_stack_are_those_of_each_engine():
 
 def test_many_rows_are_shared_out_among_threads():
     data = data_sets([((4, 7, 2), 1.0)], n=2)
-    moments = MomentStack(stack_of(data).data)
+    moments = MomentStack(stack_of(data).moments)
     theta = np.column_stack([np.geomspace(1e-2, 10.0, 1100), np.ones(1100)])
     covariance = Rows(LANGEVIN, theta).autocovariances(1.0, moments.n_lags)
     members = np.tile([0, 1], 1100)
@@ -290,7 +291,8 @@ def test_lines_are_integrated_to_the_tolerance():
     assert (found.error < 1e-9).all()
     assert (np.abs(found.log_integral) < found.error).all()
     nodes = np.isfinite(found.log_values)
-    assert_allclose(found.z[nodes], found.extras[nodes][:, 0], rtol=1e-12)
+    z = found.center[:, None] + found.width[:, None] * stretch(found.w)
+    assert_allclose(z[nodes], found.extras[nodes][:, 0], rtol=1e-12)
     assert_allclose(nodes.sum(axis=1), found.n_nodes)
     assert len(found[np.array([2])].center) == 1
 

@@ -15,7 +15,7 @@ from driftbayes.io import read_trajectories, reading, write_trajectories
 
 @pytest.mark.parametrize("name", ["tracks.txt", "tracks", "tracks.gz", "csv"])
 def test_an_unknown_suffix_lists_the_known_ones(tmp_path, name):
-    expected = rf"'{name}' does not end in a known format; use one of \.csv, \.csv\.gz, \.parquet,"
+    expected = rf"a name ending in \.csv, \.csv\.gz, .* or \.zarr, got '{name}'"
     tracks = Trajectories.from_arrays([[[0.0]]], dt=1.0)
     with pytest.raises(DriftbayesError, match=expected):
         write_trajectories(tracks, tmp_path / name)

@@ -143,7 +143,7 @@ TEXT = np.array(["a", "b", "c"], dtype=object)
 WRONG = {
     "counts that do not add up": (
         {"rowsize": ("traj", np.array([2, 2]))},
-        "sum to 4, expected that of its times and positions, 3",
+        "sum to 4, expected the number of times and positions, 3",
     ),
     "counts below zero": ({"rowsize": ("traj", np.array([4, -1]))}, "whole numbers from 0 up"),
     "counts with fractions": ({"rowsize": ("traj", [1.5, 1.5])}, "whole numbers from 0 up"),
@@ -154,12 +154,15 @@ WRONG = {
         {"time": ("obs", [0.0, 1.0, 0.0], {"units": "fortnights since 1970-01-01"})},
         "times are in 'fortnights since 1970-01-01'; expected a unit like",
     ),
-    "no times": ({"time": None}, "has no variable of times"),
-    "no latitude": ({"lat": None}, "has no two variables of positions"),
+    "no times": ({"time": None}, "has no time variable"),
+    "no latitude": ({"lat": None}, "has no pair of position variables"),
     "longitudes of text": ({"lon": ("obs", TEXT)}, "expected numbers"),
     "ids with fractions": ({"id": ("traj", [0.5, 1.5])}, "one id per trajectory"),
     "one id for two": ({"id": ("traj", [7, 7])}, "id '7' names 2 trajectories"),
-    "an endless id": ({"id": ("traj", np.array(["a" * 300, "b"], dtype=object))}, "more than 200"),
+    "an endless id": (
+        {"id": ("traj", np.array(["a" * 300, "b"], dtype=object))},
+        "longer than 200",
+    ),
     "times that decrease": ({"time": ("obs", [1.0, 0.0, 0.0])}, "decreasing times"),
     "metres for degrees": ({"lat": ("obs", [1e5, 2e5, 3e5])}, "beyond the pole"),
     "nothing but NaN": ({"lon": ("obs", np.full(3, np.nan))}, "every one is missing"),

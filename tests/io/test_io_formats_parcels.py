@@ -58,7 +58,7 @@ def assert_flat(tracks):
     assert tracks.positions.tolist() == [[0, 1], [10, 11], [30, 31], [5, 6], [6, 7]]
     assert (tracks.times - tracks.times[0]).tolist() == [0, 60, 120, 0, 60]
     assert (tracks.length_unit, tracks.time_unit, tracks.lonlat) == ("m", "s", None)
-    assert "though the file says degrees" in tracks.provenance["notes"][0]
+    assert "although the file says degrees" in tracks.provenance["notes"][0]
 
 
 @pytest.mark.parametrize("units", ["seconds", "seconds since 2020-01-01T00:00:00.000000000"])
@@ -86,7 +86,7 @@ def test_a_spherical_mesh_is_in_degrees_on_its_own_sphere(tmp_path):
 
 def test_without_a_mesh_nobody_can_tell_metres_from_degrees(tmp_path):
     path = version_3(tmp_path)
-    with pytest.raises(DriftbayesError, match="does not say whether its mesh is flat or spherical"):
+    with pytest.raises(DriftbayesError, match="does not declare a flat or spherical mesh"):
         read_trajectories(path)
     told = read_trajectories(path, coordinates="plane")
     assert told.positions[1].tolist() == [10, 11]

@@ -220,7 +220,7 @@ def test_times_may_be_shared_by_all_trajectories(tmp_path, dim):
     assert tracks.ids.tolist() == [0, 1, 2]
     backwards = read(dataset.isel({dim: slice(None, None, -1)}), tmp_path, "b.nc")
     assert backwards.fingerprint == tracks.fingerprint
-    assert "backwards in time" in backwards.provenance["notes"][0]
+    assert "backward in time" in backwards.provenance["notes"][0]
 
 
 def test_one_trajectory_alone_needs_no_dimension_of_trajectories(tmp_path):
@@ -356,7 +356,7 @@ def test_fill_values_of_the_gdp_are_missing(tmp_path, fill):
     assert np.flatnonzero(~tracks.observed).tolist() == [1]
     # What has no error of its own has the median of its trajectory, which is that of row 0.
     assert tracks.position_sd[2] == tracks.position_sd[3] == tracks.position_sd[0]
-    assert "2 positions have no error of their own" in " ".join(tracks.provenance["notes"])
+    assert "2 positions have no error;" in " ".join(tracks.provenance["notes"])
 
 
 def test_the_six_hourly_gdp_has_no_gap_and_the_same_errors(tmp_path):
@@ -427,9 +427,7 @@ def test_stranded_elements_of_opendrift_end_where_they_were_last_active(tmp_path
     tracks = read(opendrift(status), tmp_path)
     assert tracks.row_sizes.tolist() == [2, 5]
     assert tracks.times.tolist() == [3600, 7200, 0, 3600, 7200, 10800, 14400]
-    assert "1 positions at which an element was no longer active" in " ".join(
-        tracks.provenance["notes"]
-    )
+    assert "1 positions of inactive elements" in " ".join(tracks.provenance["notes"])
 
 
 @pytest.mark.parametrize(
@@ -507,7 +505,7 @@ def test_nested_parquet_of_the_wrong_kind_is_refused(tmp_path):
         read_trajectories(tmp_path / "a.parquet")
     pq.write_table(nested(pa.array(["a" * 300, "b", "c"])), tmp_path / "c.parquet")
     with pytest.raises(
-        DriftbayesError, match=r"'c\.parquet': the variable of ids holds an id of more"
+        DriftbayesError, match=r"'c\.parquet': the variable of ids holds an id longer"
     ):
         read_trajectories(tmp_path / "c.parquet")
     short = pa.LargeListArray.from_arrays(pa.array([0, 1, 2, 3]), pa.array([1.0, 2.0, 3.0]))

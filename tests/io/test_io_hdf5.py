@@ -189,7 +189,9 @@ def test_variables_that_lie_in_another_file_are_not_followed(tmp_path):
     for change in (link, external, virtual):
         with h5py.File(tmp_path / "t.nc", "w") as file:
             change(file)
-        with pytest.raises(DriftbayesError, match=r"^'t\.nc': variable 'x' lies in another file"):
+        with pytest.raises(
+            DriftbayesError, match=r"^'t\.nc': variable 'x' is stored in another file"
+        ):
             read_trajectories(tmp_path / "t.nc")
 
 
@@ -217,7 +219,7 @@ def test_text_on_which_hdf5_would_never_return_is_refused(tmp_path):
     # The first text becomes free space of no length, over which no step leads.
     data[heap + 16 : heap + 32] = bytes(16)
     (tmp_path / "t.nc").write_bytes(data)
-    with pytest.raises(DriftbayesError, match=rf"the text in it is damaged at byte {heap}\); rest"):
+    with pytest.raises(DriftbayesError, match=rf"its text is damaged at byte {heap}\); rest"):
         read_trajectories(tmp_path / "t.nc")
 
 
@@ -229,7 +231,7 @@ def test_a_text_longer_than_the_file_is_refused_unread(tmp_path):
     assert struct.unpack_from("<I", data, place) == (1,)
     struct.pack_into("<I", data, place, 2**32 - 1)
     (tmp_path / "t.nc").write_bytes(data)
-    with pytest.raises(DriftbayesError, match=r"'id' has a text that is longer than the file"):
+    with pytest.raises(DriftbayesError, match=r"'id' has text longer than the file"):
         read_trajectories(tmp_path / "t.nc")
 
 

@@ -122,7 +122,7 @@ def test_a_truncated_file_is_one_sentence(tmp_path, keep):
     data = (tmp_path / "t.nc").read_bytes()
     (tmp_path / "t.nc").write_bytes(data[: int(len(data) * keep)])
     expected = (
-        r"^'t\.nc' cannot be read as NetCDF \(.*\); it may be damaged, cut short or of another"
+        r"^'t\.nc' cannot be read as NetCDF \(.*\); it may be damaged, truncated or in another"
     )
     with pytest.raises(DriftbayesError, match=expected):
         read_trajectories(tmp_path / "t.nc")

@@ -130,18 +130,18 @@ def test_a_missing_variable_says_what_is_there():
         ({"rowsize": ("traj", [np.inf, np.nan])}, r"'rowsize' must hold whole numbers"),
         ({"rowsize": ("traj", [9, -3])}, r"'rowsize' must hold whole numbers"),
         ({"rowsize": ("traj", [6, 0])}, r"'rowsize' must hold whole numbers from 1 up"),
-        ({"x": (("traj", "t"), np.zeros((2, 3)))}, r"'x' has the dimensions \(traj, t\), expected"),
-        ({"x": ((), 1.0)}, r"'x' has the dimensions \(\), expected one"),
+        ({"x": (("traj", "t"), np.zeros((2, 3)))}, r"'x' has dimensions \(traj, t\), expected"),
+        ({"x": ((), 1.0)}, r"'x' has dimensions \(\), expected one"),
         ({"x": ("obs", list("abcdef"))}, r"'x' holds <U1, expected numbers"),
         ({"y": ("other", np.zeros(5))}, r"have different lengths \('time' 6, 'x' 6, 'y' 5\)"),
         ({"id": ("traj", [1.5, 2.5])}, r"'id' holds float64 in 1 dimensions, expected one id"),
         ({"id": ("traj", [1.0, np.nan])}, r"'id' holds float64"),
-        ({"id": ((), 3)}, r"there are 1 ids for 2 trajectories"),
-        ({"id": ("all", [1, 2, 3])}, r"^'tracks\.nc': there are 3 ids for 2 trajectories"),
+        ({"id": ((), 3)}, r"got 1 ids for 2 trajectories"),
+        ({"id": ("all", [1, 2, 3])}, r"^'tracks\.nc': got 3 ids for 2 trajectories"),
         ({"id": (("a", "b"), [["u", "v"]])}, r"'id' holds <U1 in 2 dimensions"),
         ({"id": ("traj", np.array(["a", None]))}, r"'id' holds object in 1 dimensions"),
         ({"id": ("traj", np.array([1, 2**64 - 1], np.uint64))}, r"'id' .* beyond 64 bits; use"),
-        ({"id": ("traj", ["a", "b" * 201])}, r"'id' holds an id of more than 200 characters"),
+        ({"id": ("traj", ["a", "b" * 201])}, r"'id' holds an id longer than 200 characters"),
         ({"id": ("traj", ["a", "a"])}, r"^'tracks\.nc': id 'a' names 2 trajectories"),
     ],
 )
@@ -160,7 +160,7 @@ def test_without_a_count_variable_the_layout_is_named():
 
 @pytest.mark.parametrize(
     ("version", "expected"),
-    [(2, r"schema version 2, this driftbayes knows 1"), ("one", r"is not a whole number")],
+    [(2, r"schema version 2, this driftbayes supports 1"), ("one", r"expected a whole number")],
 )
 def test_a_newer_or_broken_schema_is_refused(version, expected):
     with pytest.raises(DriftbayesError, match=expected):

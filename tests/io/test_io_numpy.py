@@ -59,9 +59,9 @@ def test_padding_is_left_out_and_dates_become_seconds(read):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"positions": X}, "has no array 'x'; it has 'positions': name them with --columns"),
-        ({"x": X[..., 0], "y": X[:1, :, 1]}, "positions have the shapes"),
-        ({"x": X, "t": T[:2]}, "times have the shape"),
+        ({"positions": X}, "has no array 'x'; it has 'positions': select arrays with --columns"),
+        ({"x": X[..., 0], "y": X[:1, :, 1]}, "positions have shapes"),
+        ({"x": X, "t": T[:2]}, "times have shape"),
         ({"x": np.zeros((2, 3, 7))}, "with 1 to 3 dimensions"),
         ({"x": np.array([["a"]])}, "holds <U1, expected numbers"),
         ({"x": np.zeros((0, 0, 2))}, "holds no position at all"),
@@ -80,7 +80,7 @@ class _Harm:
 def test_nothing_is_unpickled(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, x=np.array([_Harm()], dtype=object), allow_pickle=True)
-    with pytest.raises(DriftbayesError, match="objects are pickles"):
+    with pytest.raises(DriftbayesError, match="objects are not read"):
         read_trajectories(path)
     (tmp_path / "b.npz").write_bytes(pickle.dumps(_Harm()))
     with pytest.raises(DriftbayesError):

@@ -161,7 +161,7 @@ def test_a_truncated_file_is_one_sentence(tmp_path, keep):
     write_trajectories(some_tracks(), tmp_path / "a.parquet")
     data = (tmp_path / "a.parquet").read_bytes()
     (tmp_path / "a.parquet").write_bytes(data[: int(len(data) * keep)])
-    expected = r"'a\.parquet' cannot be read as Parquet \(.*\); it may be damaged, cut short or of"
+    expected = r"'a\.parquet' cannot be read as Parquet \(.*\); it may be damaged, truncated or in"
     with pytest.raises(DriftbayesError, match=expected):
         read_trajectories(tmp_path / "a.parquet")
 
@@ -204,11 +204,11 @@ def test_an_argument_overrides_the_unit_in_the_file(tmp_path):
     [
         (b"{", r"the provenance in 'tracks\.parquet' is not a JSON object"),
         (b"[1]", r"the provenance in 'tracks\.parquet' is not a JSON object"),
-        (b"{}", r"has a schema version None that is not a whole number"),
-        (b'{"schema": "1"}', r"has a schema version '1' that is not a whole number"),
-        (b'{"schema": 2}', r"has schema version 2, this driftbayes knows 1; upgrade driftbayes"),
-        (b'{"schema": 1, "time_unit": 3}', r"has a time_unit of the wrong kind"),
-        (b'{"schema": 1, "provenance": 3}', r"has a provenance of the wrong kind"),
+        (b"{}", r"has schema version None, expected a whole number"),
+        (b'{"schema": "1"}', r"has schema version '1', expected a whole number"),
+        (b'{"schema": 2}', r"has schema version 2, this driftbayes supports 1; upgrade driftbayes"),
+        (b'{"schema": 1, "time_unit": 3}', r"has a time_unit of the wrong type"),
+        (b'{"schema": 1, "provenance": 3}', r"has a provenance of the wrong type"),
     ],
 )
 def test_metadata_that_make_no_sense_are_refused(parquet, header, expected):
@@ -229,12 +229,12 @@ def test_ids_that_no_file_can_hold_are_refused(tmp_path, suffix, ids):
 def test_ids_that_could_not_be_read_back_are_refused(tmp_path, suffix):
     write_trajectories(some_tracks(ids=["a", "é" * 200]), tmp_path / f"a{suffix}")
     assert read_trajectories(tmp_path / f"a{suffix}").ids.tolist() == ["a", "é" * 200]
-    with pytest.raises(DriftbayesError, match=r"an id has more than 200 characters; use shorter"):
+    with pytest.raises(DriftbayesError, match=r"an id is longer than 200 characters; shorten"):
         write_trajectories(some_tracks(ids=["a", "é" * 201]), tmp_path / f"a{suffix}")
 
 
 def test_one_long_id_does_not_make_room_for_itself_in_all_the_others(parquet):
-    with pytest.raises(DriftbayesError, match=r"column 'id' holds an id of more than 200 charac"):
+    with pytest.raises(DriftbayesError, match=r"column 'id' holds an id longer than 200 charac"):
         parquet({"id": ["a", "a", "b" * 201]})
 
 
@@ -253,5 +253,5 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path, monkeypatch)
 @pytest.mark.parametrize("name", ["\ud800", "a\0b"])
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".nc"])
 def test_ids_with_characters_that_some_file_would_lose_are_refused(tmp_path, suffix, name):
-    with pytest.raises(DriftbayesError, match=r"has a character that no file can hold; rename it"):
+    with pytest.raises(DriftbayesError, match=r"has a character not allowed in files"):
         write_trajectories(some_tracks(ids=["a", name]), tmp_path / f"a{suffix}")

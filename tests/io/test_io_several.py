@@ -42,7 +42,7 @@ def test_ids_that_come_twice_get_the_name_of_their_file(tmp_path):
         (tmp_path / f"{name}.csv").write_text("id,time,x,y\n1,0,1,1\n1,1,2,2\n2,0,1,1\n")
     found = db.read([tmp_path / "a.csv", tmp_path / "b.csv"])
     assert found.ids.tolist() == ["a/1", "a/2", "b/1", "b/2"]
-    assert "ids are FILE/ID" in notes(found)
+    assert "ids are now FILE/ID" in notes(found)
     (tmp_path / "b.csv").write_text("id,time,x,y\n3,0,1,1\n3,1,2,2\n")
     assert db.read([tmp_path / "a.csv", tmp_path / "b.csv"]).ids.tolist() == [1, 2, 3]
 
@@ -55,7 +55,7 @@ def test_ids_that_come_twice_get_the_name_of_their_file(tmp_path):
         ("id,time,x_km\n1,0,1\n1,1,2\n", "number of dimensions: 2 and 1"),
         ("id,time,lon,lat\n1,0,1,1\n1,1,1.1,1\n", "unit of length: km and m"),
         ("id,time,x_km,y_km,sd\n1,0,1,1,1\n1,1,2,2,1\n", "measurement errors: none and given"),
-        ("particle,frame,x,y\n1,0,1,1\n1,1,2,2\n", "format table, 'b.csv' trackpy"),
+        ("particle,frame,x,y\n1,0,1,1\n1,1,2,2\n", "format table, 'b.csv' has format trackpy"),
     ],
 )
 def test_files_that_differ_are_refused(tmp_path, other, what):
@@ -76,7 +76,7 @@ def test_degrees_have_one_frame(tmp_path):
 
 def test_a_folder_of_several_sorts_is_refused(folder):
     (folder / "more.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DriftbayesError, match=r"several sorts \(1 \.parquet, 3 \.csv\)|3 \.csv"):
+    with pytest.raises(DriftbayesError, match=r"several types \(1 \.parquet, 3 \.csv\)|3 \.csv"):
         db.read(folder)
     assert db.read(folder / "*.csv").n_trajectories == 3
 

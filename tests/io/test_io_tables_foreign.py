@@ -78,7 +78,7 @@ def test_an_unknown_error_is_set_to_the_median_of_the_others(read, bad):
 def test_errors_of_which_none_is_known_are_ignored(read):
     found = read("particle,frame,x,y,ep\n1,0,1,1,-1\n1,1,1,2,nan\n")
     assert found.position_sd is None
-    assert "no measurement error" in notes(found)
+    assert "all measurement errors are missing" in notes(found)
 
 
 def test_columns_that_are_named_replace_those_of_the_program(read):
@@ -159,7 +159,7 @@ def test_trackmate_reads_units_and_leaves_out_unlinked_spots(read):
     assert found.ids.tolist() == [0, 1]
     assert_array_equal(found.positions, [[1, 2], [1.5, 2.5], [3, 4]])
     assert "1 of 4 rows belong to no track" in notes(found)
-    assert "z is the same everywhere" in notes(found)
+    assert "z is constant" in notes(found)
     with pytest.raises(DriftbayesError, match="positions are in µm, not in pixels"):
         read(TRACKMATE, pixel_size=(0.1, "um"))
 
@@ -219,9 +219,9 @@ def test_gdp_text_with_dates_and_with_days_agree(read):
 
 
 def test_a_format_that_is_not_the_file_is_refused_in_one_sentence(read):
-    with pytest.raises(DriftbayesError, match="is not a text of the Global Drifter Program"):
+    with pytest.raises(DriftbayesError, match="is not text of the Global Drifter Program"):
         read(TRACKPY, format="gdp-text")
-    with pytest.raises(DriftbayesError, match="csv file, but 'trackmate-tracks' is kept in xml"):
+    with pytest.raises(DriftbayesError, match="csv file, but format 'trackmate-tracks' needs xml"):
         read(TRACKPY, format="trackmate-tracks")
-    with pytest.raises(DriftbayesError, match="is a csv file, but 'numpy' is kept in npz"):
+    with pytest.raises(DriftbayesError, match="is a csv file, but format 'numpy' needs npz"):
         read(TRACKPY, format="numpy")

@@ -62,7 +62,7 @@ def test_times_of_the_simple_file_are_frames(read):
 
 
 def test_xml_of_another_kind_is_refused(read):
-    with pytest.raises(DriftbayesError, match="whose outermost element is <TrackMate>"):
+    with pytest.raises(DriftbayesError, match="expected <TrackMate>"):
         read(TRACKS, format="trackmate-xml")
 
 
@@ -84,7 +84,8 @@ def test_a_track_that_splits_is_cut_there(read):
     ]
     assert parts == [[0, 1, 2], [3, 4], [5]]
     assert found.ids.tolist() == ["7/1", "7/2", "7/3"]
-    assert "1 tracks split or merge: cut there into 3" in " ".join(found.provenance["notes"])
+    notes = " ".join(found.provenance["notes"])
+    assert "1 tracks split or merge; they are cut there into 3" in notes
 
 
 def test_a_track_that_merges_is_cut_there(read):
@@ -104,10 +105,10 @@ def test_tracks_that_were_filtered_out_are_left_out(read):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (full([(1, 0, 99)]), "edge to spot 199, which it does not have"),
+        (full([(1, 0, 99)]), "edge to the missing spot 199"),
         (full([]), "has no tracks"),
-        (full([(1, 4, 5)]), "track 1 joins two spots of one time"),
-        (full([(1, 0, 1)]).replace('ID="101"', 'ID="100"', 1), "two spots of one ID"),
+        (full([(1, 4, 5)]), "track 1 links two spots at one time"),
+        (full([(1, 0, 1)]).replace('ID="101"', 'ID="100"', 1), "two spots with the same ID"),
         (TRACKS.replace('x="2.0"', 'x="two"'), "<detection> has x='two', expected a number"),
         (TRACKS.replace('t="2"', 't="1"'), "duplicate times"),
         (TRACKS[:300], "cannot be read as XML"),

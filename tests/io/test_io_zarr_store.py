@@ -106,5 +106,5 @@ def test_a_chunk_that_is_cut_short_is_refused(tmp_path, tracks, kept):
     write_trajectories(tracks, tmp_path / "a.zarr")
     chunk = tmp_path / "a.zarr" / "x" / "0"
     chunk.write_bytes(chunk.read_bytes()[:kept])
-    with pytest.raises(DriftbayesError, match=r"'a\.zarr': the chunk 'x/0' is cut short; restore"):
+    with pytest.raises(DriftbayesError, match=r"'a\.zarr': the chunk 'x/0' is truncated; restore"):
         read_trajectories(tmp_path / "a.zarr")

@@ -64,7 +64,7 @@ def test_models_and_learned_densities_stand_in_one_table(scores, tracks):
     for words in (
         "minus a code length",
         "is not a Bayes factor",
-        "none before them",
+        "no previous one",
         "nats more than",
     ):
         assert words in text

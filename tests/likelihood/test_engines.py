@@ -14,7 +14,8 @@ from scipy.stats import multivariate_normal
 from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.models import Brownian, Langevin, prepare
+from driftbayes.models import Brownian, Langevin
+from driftbayes.priors import Exponential
 from driftbayes.testing import reference
 from driftbayes.testing import strategies as some
 
@@ -155,10 +156,8 @@ def test_error_of_each_position_agrees_with_the_slow_filter(model, data):
 
 @given(model=some.langevin(), data=some.regular(), sd=some.scales(0.01, 10.0))
 def test_one_error_for_all_positions_is_each_having_it(model, data, sd):
-    each = eqx.tree_at(
-        lambda d: d.noise_variance, prepare(data, engine="kalman"), replace_fn=lambda v: v + sd**2
-    )
-    expected = model.log_likelihood(each)
+    n_fixes = len(data.dx) + len(data.row_sizes)
+    expected = by_filter(model, replace(data, position_sd=np.full(n_fixes, sd)))
     for engine in ("auto", "kalman", "dense"):
         found = model.log_likelihood(data, engine=engine, noise_sd=sd)
         assert_allclose(found, expected, rtol=RTOL, atol=1e-8)
@@ -234,91 +233,32 @@ def test_no_information_in_where_a_track_begins():
     assert_allclose(near, far, rtol=1e-8)
 
 
-# --- Derivatives, compilation, batches ---------------------------------------------------------
-
-THETA = np.array([0.9, 1.4])
-
-
-def differences(f, x, relative_step=1e-3):
-    """Fourth-order central differences."""
-    out = []
-    for step in np.diag(relative_step * x):
-        f1, f2 = (f(x + m * step) - f(x - m * step) for m in (1, 2))
-        out.append((8 * f1 - f2) / (12 * step.sum()))
-    return np.array(out)
-
-
-@pytest.fixture(scope="module")
-def steps():
-    return Displacements.from_array(draw((3, 6, 2), 0.8), 0.7)
-
-
-def test_gradients_of_all_engines_agree_with_each_other_and_with_differences(steps):
-    def log_likelihood(theta, engine, **noise):
-        return Langevin(gamma=theta[0], k=theta[1]).log_likelihood(steps, engine=engine, **noise)
-
-    def with_noise(theta, engine):
-        return log_likelihood(theta, engine, noise_sd=theta[2])
-
-    def slow(theta):
-        errors = np.full(len(steps.dx) + len(steps.row_sizes), theta[2])
-        return by_filter(Langevin(gamma=theta[0], k=theta[1]), replace(steps, position_sd=errors))
-
-    plain = jax.jit(jax.grad(log_likelihood), static_argnums=1)(THETA, "moments")
-    assert_allclose(plain, differences(lambda theta: slow([*theta, 0.0]), THETA), rtol=1e-8)
-    slope = jax.jit(jax.grad(with_noise), static_argnums=1)
-    # In the parameters, and in the measurement error, which may be zero.
-    at = {sd: [slope(np.append(THETA, sd), how) for how in ("kalman", "dense")] for sd in (0, 0.3)}
-    assert_allclose(at[0][0], [*plain, 0.0], rtol=1e-11)
-    assert_allclose(at[0][1], [*plain, 0.0], rtol=1e-11)
-    assert_allclose(at[0.3][0], at[0.3][1], rtol=1e-10)
-    assert_allclose(at[0.3][0], differences(slow, np.append(THETA, 0.3)), rtol=1e-8)
-
-
-@pytest.mark.slow
-def test_forward_and_reverse_derivatives_agree(steps):
-    for engine in ("moments", "kalman"):
-        data = prepare(steps, engine=engine)
-
-        def log_likelihood(theta, data=data):
-            return Langevin(gamma=theta[0], k=theta[1]).log_likelihood(data)
-
-        theta = jnp.asarray(THETA)
-        forward, reverse = jax.jacfwd(log_likelihood)(theta), jax.grad(log_likelihood)(theta)
-        assert_allclose(forward, reverse, rtol=1e-11)
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("engine", ["moments", "kalman"])
-def test_compiled_and_batched_over_parameters_gives_the_same_numbers(steps, engine):
-    thetas = np.array([[0.1, 1.0], [1.0, 2.0], [10.0, 0.3]])
-    data = prepare(steps, engine=engine)
-
-    def log_likelihood(theta):
-        return Langevin(gamma=theta[0], k=theta[1]).log_likelihood(data)
-
-    one_by_one = [float(log_likelihood(theta)) for theta in thetas]
-    assert_allclose(jax.vmap(log_likelihood)(jnp.asarray(thetas)), one_by_one, rtol=1e-12)
-    assert_allclose(jax.jit(jax.vmap(log_likelihood))(thetas), one_by_one, rtol=1e-12)
-
-
-def test_likelihood_is_compiled_once_for_many_parameters(steps):
-    data = prepare(steps, engine="kalman")
-    Langevin(gamma=1.0, k=1.0).log_likelihood(data)
-    events = []
-    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: events.append(name))
-    for gamma in (0.3, 0.7, 2.1):
-        Langevin(gamma=gamma, k=1.0).log_likelihood(data)
-    counted = len([name for name in events if "compile" in name])
-    jax.jit(lambda x: x + 1)(jnp.zeros(7))  # that the listener hears a compilation at all
-    assert counted == 0
-    assert any("compile" in name for name in events)
-
-
 # --- What each engine refuses ------------------------------------------------------------------
 
 
 def test_statistics_engine_refuses_gaps_and_errors_and_names_the_other():
     kept = displacements(gappy(), 0.7, gaps="keep")
     with pytest.raises(DriftbayesError, match="use engine='auto' for gaps"):
-        prepare(kept, engine="moments")
+        Langevin(gamma=1.0, k=1.0).log_likelihood(kept, engine="moments")
+
+
+def test_priors_in_place_of_numbers_are_refused():
+    data = Displacements.from_array(draw((1, 3, 1), 1.0), 0.7)
+    with pytest.raises(DriftbayesError, match="needs numbers as parameters to have a likelihood"):
+        Langevin(gamma=Exponential(1.0), k=2.0).log_likelihood(data)
+
+
+# --- Programs ----------------------------------------------------------------------------------
+
+
+def test_likelihood_is_compiled_once_for_many_parameters_and_data():
+    Langevin(gamma=1.0, k=1.0).log_likelihood(Displacements.from_array(draw((3, 6, 2), 0.8), 0.7))
+    events = []
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: events.append(name))
+    for gamma, n_steps in ((0.3, 6), (0.7, 11), (2.1, 20)):
+        data = Displacements.from_array(draw((4, n_steps, 2), 0.8), 0.5)
+        Langevin(gamma=gamma, k=1.0).log_likelihood(data)
+    counted = len([name for name in events if "compile" in name])
+    jax.jit(lambda x: x + 1)(jnp.zeros(7))  # that the listener hears a compilation at all
+    assert counted == 0
+    assert any("compile" in name for name in events)

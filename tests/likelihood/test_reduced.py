@@ -9,7 +9,8 @@ from driftbayes import Displacements, DriftbayesError, Hypothesis, compare_hypot
 from driftbayes.comparison import scan_displacements
 from driftbayes.likelihood import ReducedDisplacements, second_moments
 from driftbayes.likelihood.reduced import window_moments
-from driftbayes.models import Brownian, Langevin, prepare
+from driftbayes.models import Brownian, Langevin
+from driftbayes.models._prepare import sum_moments
 from driftbayes.priors import scaling_priors
 
 TAU = 0.7
@@ -51,7 +52,7 @@ def test_windows_are_summed_as_by_hand():
 
 def test_the_engine_sees_the_same(both):
     whole, reduced = both
-    expected, found = second_moments(whole), prepare(reduced)
+    expected, found = second_moments(whole), sum_moments(reduced)
     assert_allclose(found.forms, expected.forms, rtol=1e-12, atol=1e-12 * expected.forms.max())
     assert_allclose(found.predicted, expected.predicted)
     assert reduced.n_displacements == whole.n_displacements
@@ -83,7 +84,7 @@ def test_scans_take_both_kinds_side_by_side(both):
 def test_thinning_divides_the_log_likelihood(both):
     _, reduced = both
     theta = Langevin(gamma=1.1, k=0.7)
-    whole, third = (theta.log_likelihood(prepare(d)) for d in (reduced, reduced.thinned(3.0)))
+    whole, third = (theta.log_likelihood(d) for d in (reduced, reduced.thinned(3.0)))
     assert_allclose(third, whole / 3, rtol=1e-12)
     assert reduced.thinned(3.0).fingerprint != reduced.fingerprint
     with pytest.raises(DriftbayesError, match=r"1 or more, got 0\.5"):
@@ -108,4 +109,4 @@ def test_what_cannot_be_second_moments_is_refused(change, message):
 
 def test_engines_that_need_the_steps_refuse(both):
     with pytest.raises(DriftbayesError, match="only the second moments are left"):
-        prepare(both[1], engine="kalman")
+        Langevin(gamma=1.0, k=1.0).log_likelihood(both[1], engine="kalman")

@@ -276,7 +276,7 @@ def test_the_search_sees_some_of_many_particles(name, late):
     one = hypothesis(name)
     engine = Batch.of(data, model=one.model).engine(0, one.model)
     few, factor = engine.thinned(10_000)
-    who = np.unique(np.concatenate([step.who for step in few.steps]))
+    who = np.unique(np.concatenate([step.particles for step in few.steps]))
     assert len(who) == 48
     assert factor == len(data.dx) / few.n
     ends = np.cumsum(data.row_sizes)

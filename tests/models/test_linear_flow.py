@@ -15,9 +15,10 @@ from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
-from driftbayes.models import MODELS, model_named, prepare
+from driftbayes.models import MODELS, model_named
 from driftbayes.prediction.subsets import subset
 from driftbayes.priors import Exponential, scaling_priors
+from sums_of import derived, mean_flow
 
 TAU, RTOL = 0.7, 1e-9
 FLOW = {"flow": 0.7, "gradient": 0.3}
@@ -81,13 +82,8 @@ def positions(data):
     return np.array(found)
 
 
-# Compiled as one program each: call by call, JAX would compile every operation.
+# Compiled as one program: call by call, JAX would compile every operation.
 spread_of = eqx.filter_jit(lambda model, t: model.mean_square_displacement(t))
-mean_flow = eqx.filter_jit(lambda model, ready: model.mean_flow(ready))
-derived_of = eqx.filter_jit(lambda model, ready: model.derived(ready))
-flow_and_derived = eqx.filter_jit(
-    lambda model, ready: (model.mean_flow(ready), model.derived(ready))
-)
 
 
 def dense(base, data, shape=None, sigma=0.0, *, flow, gradient):
@@ -139,7 +135,7 @@ def test_linear_flow_integrates_out_to_a_covariance_over_all_particles(name, mak
     expected = multivariate_normal(cov=covariance).logpdf(data.dx.reshape(-1))
     assert_allclose(model.log_likelihood(data), expected, rtol=RTOL)
     # Conditioning the joint Gaussian of coefficients and steps gives their posterior.
-    mean, cov = mean_flow(model, prepare(data, model.needs()))
+    mean, cov = mean_flow(model, data)
     assert_allclose(mean, gain @ np.linalg.solve(covariance, data.dx.reshape(-1)), rtol=1e-7)
     assert_allclose(cov, prior - gain @ np.linalg.solve(covariance, gain.T), rtol=1e-7, atol=1e-12)
 
@@ -252,7 +248,7 @@ def test_steps_that_begin_nowhere_are_refused():
     data = dataclasses.replace(regular(), start=None)
     with pytest.raises(DriftbayesError, match=r"langevin\+linear must know where steps begin"):
         likelihood(data)
-    with pytest.raises(DriftbayesError, match="it is not known where these steps begin"):
+    with pytest.raises(DriftbayesError, match="the start positions of these steps are unknown"):
         _ = data.origin
     with pytest.raises(DriftbayesError, match="start holds 2 positions, expected 4, one per run"):
         dataclasses.replace(data, start=np.zeros((2, 2)))
@@ -327,9 +323,9 @@ def test_posterior_of_rotation_is_as_wide_as_it_errs():
     scores = []
     for seed in range(60):
         data = displacements(carried("brownian", 20, 5, 0.01, seed=seed, kappa=0.05), 0.01)
-        found = derived_of(model, prepare(data, model.needs()))
+        found = derived(model, data)
         truth = {"vorticity": A[1, 0] - A[0, 1], "divergence": A[0, 0] + A[1, 1]}
-        scores.append([(float(found[n]) - v) / float(found[f"{n}_sd"]) for n, v in truth.items()])
+        scores.append([(found[n] - v) / found[f"{n}_sd"] for n, v in truth.items()])
     square = np.mean(np.square(scores), axis=0)
     assert (np.abs(square - 1) < 4 * np.sqrt(2 / 60)).all()
 
@@ -338,8 +334,7 @@ def test_posterior_of_rotation_is_as_wide_as_it_errs():
 def test_gradients_are_told_in_one_and_three_dimensions(n_dim, names):
     data = regular(n_dim)
     model = named("brownian+linear", n_dim, kappa=1.3, **FLOW)
-    ready = prepare(data, model.needs())
-    (mean, covariance), found = jax.tree.map(np.asarray, flow_and_derived(model, ready))
+    (mean, covariance), found = mean_flow(model, data), derived(model, data)
     place = {"divergence": 1, "gradient_31": 2 * 4 + 1}
     for name in names:
         assert_allclose(found[name], mean[place[name]])

@@ -14,17 +14,18 @@ from scipy.integrate import quad
 from scipy.linalg import block_diag, expm, toeplitz
 from scipy.special import logsumexp
 from scipy.stats import gamma as gamma_density
-from scipy.stats import multivariate_normal, multivariate_t
+from scipy.stats import multivariate_normal, multivariate_t, norm
 from statsmodels.tsa.statespace.kalman_filter import KalmanFilter
 
 from driftbayes.data.sampling import Displacements, displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
-from driftbayes.models import MODELS, Langevin, model_named, prepare
+from driftbayes.models import MODELS, Langevin, model_named
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.priors import Exponential, Fixed, Gamma, LogNormal, Normal
 from driftbayes.testing import reference
+from sums_of import mean_flow
 
 TAU, RTOL = 0.7, 1e-9
 LANGEVIN = {"gamma": 0.8, "k": 1.3}
@@ -76,7 +77,6 @@ autocovariance = eqx.filter_jit(
     lambda model, lags, tau: model.increment_autocovariance(lags, jnp.asarray(tau))
 )
 gamma_ratio = eqx.filter_jit(log_gamma_ratio)
-mean_flow = eqx.filter_jit(lambda model, ready: model.mean_flow(ready))
 
 
 def spread_of(model, t):
@@ -204,16 +204,6 @@ def test_blurred_fractional_motion_is_that_of_mpmath(hurst):
         assert_allclose(spread_of(model, lag), expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["langevin", "fractional"])
-@pytest.mark.slow
-def test_blur_has_finite_gradients(name):
-    data = prepare(regular())
-    slope = jax.grad(lambda t: named(f"{name}+blur", **t).log_density(data))
-    theta = {n: jnp.asarray(v) for n, v in PLAIN[name].items()}
-    found = slope({**theta, "exposure": jnp.asarray(0.4)})
-    assert all(np.isfinite(leaf) for leaf in jax.tree.leaves(found))
-
-
 def test_engines_agree_on_blur_and_noise():
     data, theta = regular(), {"exposure": 0.4, "sigma": 0.2, **LANGEVIN}
     model = named("langevin+noise+blur", **theta)
@@ -242,7 +232,7 @@ def test_mean_flow_integrates_out_to_a_covariance_of_rank_one(name, make):
     assert_allclose(model.log_likelihood(data), np.sum(gaussian(whole, data.dx.T)), rtol=RTOL)
     # Conditioning the joint Gaussian of flow and steps gives the posterior of the flow.
     gain = flow**2 * np.linalg.solve(whole, data.interval)
-    mean, cov = mean_flow(model, prepare(data, model.needs()))
+    mean, cov = mean_flow(model, data)
     assert_allclose(mean, gain @ data.dx, rtol=1e-8)
     assert_allclose(cov, np.eye(2) * flow**2 * (1 - gain @ data.interval), rtol=1e-8, atol=1e-14)
 
@@ -399,7 +389,7 @@ def test_runs_of_one_trajectory_share_its_scale():
         - n / 2 * mpmath.log(2 * mpmath.pi * a * 2 * 1.3 * TAU)
     )
     assert_allclose(model.log_likelihood(together), expected, rtol=1e-10)
-    assert abs(float(model.log_likelihood(data)) - expected) > 0.1
+    assert abs(model.log_likelihood(data) - expected) > 0.1
 
 
 # --- Student -----------------------------------------------------------------------------------
@@ -461,8 +451,30 @@ def test_mixture_of_three_classes_is_the_sum_over_all_classes():
     joint = np.exp(logs)
     model = named("brownian*3", **theta)
     assert_allclose(model.log_likelihood(data), np.sum(np.log(joint.sum(axis=0))), rtol=RTOL)
-    found = model.responsibilities(prepare(data, model.needs()))
+    found = model.responsibilities(data)
     assert_allclose(found, joint / joint.sum(axis=0), rtol=1e-8)
+
+
+@pytest.mark.parametrize("spacing", ["regular", "irregular"])
+def test_class_probabilities_are_in_the_order_of_the_trajectories(spacing):
+    # Of different lengths, and one of them of two runs that are not next to each other.
+    rng, sizes, trajectory = np.random.default_rng(4), [6, 1, 4, 6, 2], np.array([7, 2, 3, 5, 2])
+    data = Displacements(
+        dx=rng.normal(size=(19, 2)),
+        interval=np.full(19, TAU) if spacing == "regular" else rng.uniform(0.3, 2.0, size=19),
+        row_sizes=np.array(sizes),
+        trajectory=trajectory,
+        tau=TAU,
+    )
+    logs = np.zeros((2, 4))
+    for run, steps in enumerate(np.split(np.arange(19), np.cumsum(sizes)[:-1])):
+        who = list(np.unique(trajectory)).index(trajectory[run])
+        for c, kappa in enumerate((2.0, 0.6)):
+            sd = np.sqrt(2 * kappa * data.interval[steps])[:, None]
+            logs[c, who] += np.sum(norm.logpdf(data.dx[steps], scale=sd))
+    joint = np.exp(logs) * np.array([[0.6], [0.4]])
+    model = named("brownian*2", kappa=2.0, ratio_2=0.3, share_2=0.4)
+    assert_allclose(model.responsibilities(data), joint / joint.sum(axis=0), rtol=1e-10)
 
 
 @pytest.mark.parametrize("make", [pytest.param(regular, marks=pytest.mark.slow), irregular])
@@ -525,24 +537,31 @@ OPTIONS_AT_WORK = {
 }
 
 
+def slope(family, theta, name, data):
+    """Derivative of the log-likelihood by the logarithm of one parameter, by a difference."""
+    step = 1e-4
+    up, down = (
+        family(**{**theta, name: theta[name] * (1 + sign * step)}).log_likelihood(data)
+        for sign in (1, -1)
+    )
+    return (up - down) / (2 * step)
+
+
 @pytest.mark.parametrize("name", list(OPTIONS_AT_WORK))
 @pytest.mark.slow
 def test_score_of_simulated_steps_has_mean_zero(name):
     family = model_named(name, MODELS)
     base = PLAIN.get(name.replace("*", "+").partition("+")[0], {})
-    theta = {n: jnp.asarray(v) for n, v in {**base, **OPTIONS_AT_WORK[name]}.items()}
+    theta = {**base, **OPTIONS_AT_WORK[name]}
     # A mean flow is drawn once for each data set: many small ones.
     n_sets, n_particles = (200, 20) if "flow" in theta else (30, 400)
-    slope = eqx.filter_jit(jax.grad(lambda t, data: family(**t).log_density(data)))
     size = {"n_particles": n_particles, "n_steps": 4, "n_dim": 2, "tau": TAU}
     simulate = eqx.filter_jit(lambda key: family(**theta).simulate(key, **size))
     scores = []
     for seed in range(n_sets):
         x = np.asarray(simulate(jax.random.key(seed)))
-        found = Displacements.from_array(np.diff(x, axis=1), TAU, start=x[:, 0])
-        data = prepare(found, family.needs())
-        found = slope(theta, data)
-        scores.append([float(found[n]) for n in theta])
+        data = Displacements.from_array(np.diff(x, axis=1), TAU, start=x[:, 0])
+        scores.append([slope(family, theta, name, data) for name in theta])
     scores = np.array(scores)
     error = scores.std(axis=0, ddof=1) / np.sqrt(n_sets)
     assert (error > 0).all()
@@ -605,7 +624,7 @@ def test_what_the_dense_engine_does_not_know_is_refused(name):
     model = named(name, **LANGEVIN, **OPTIONS_AT_WORK[name])
     with pytest.raises(DriftbayesError, match="the dense engine does not know"):
         model.log_likelihood(regular(), engine="dense")
-    with pytest.raises(DriftbayesError, match="takes no noise_sd; add the option"):
+    with pytest.raises(DriftbayesError, match="takes no noise_sd with these data; add the option"):
         model.log_likelihood(regular(), noise_sd=0.1)
 
 
@@ -618,14 +637,13 @@ def test_evidence_with_gamma_fixed_is_an_integral_over_k(prior):
     data = regular(n_particles=10)
     hypothesis = Hypothesis(Langevin, gamma=Fixed(0.8), k=prior)
     found = evidence(hypothesis, data)
-    ready = prepare(data)
-    log_f = eqx.filter_jit(
-        lambda k: Langevin(gamma=0.8, k=k).log_density(ready) + prior.log_density(k)
-    )
-    peak = float(log_f(jnp.asarray(found.map["k"])))
-    value, _ = quad(
-        lambda k: np.exp(float(log_f(jnp.asarray(k))) - peak), 0.2, 5.0, epsrel=1e-11, limit=200
-    )
+    log_prior = eqx.filter_jit(prior.log_density)
+
+    def log_f(k):
+        return Langevin(gamma=0.8, k=k).log_likelihood(data) + float(log_prior(jnp.asarray(k)))
+
+    peak = log_f(found.map["k"])
+    value, _ = quad(lambda k: np.exp(log_f(k) - peak), 0.2, 5.0, epsrel=1e-11, limit=200)
     assert_allclose(found.log_evidence, peak + np.log(value), atol=1e-7)
     assert hypothesis.names == ("k",)
     assert found.priors["gamma"] == "fixed:0.8"

@@ -1,5 +1,6 @@
 """The outlier model against a plain filter, the sum over all cases, and its own draws."""
 
+from dataclasses import replace
 from itertools import product
 
 import equinox as eqx
@@ -10,8 +11,11 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import driftbayes as db
-from driftbayes.inference.density import Density
+from driftbayes.inference.formulas import Rows
+from driftbayes.likelihood.engines import FilterEngine
+from driftbayes.likelihood.runs import make_runs
 from driftbayes.models import MODELS, model_named
+from sums_of import density_of
 
 THETA = {"gamma": 0.7, "k": 1.3, "sigma": 0.2, "fraction": 0.15, "spread": 2.0}
 
@@ -72,11 +76,7 @@ def by_engine(name, theta, data):
     family = model_named(name, MODELS, data.n_dim)
     hypothesis = db.Hypothesis(family(**free_priors(family, theta)))
     point = np.array([[theta[n] for n in hypothesis.names]])
-    with jax.enable_x64(True):
-        from driftbayes.inference import Batch
-
-        engine = Batch.of(data, model=hypothesis.model).engine(0, hypothesis.model)
-        return Density(hypothesis, engine).terms(point)[0][0]
+    return density_of(hypothesis, data).terms(point)[0][0]
 
 
 def free_priors(family, theta):
@@ -95,12 +95,12 @@ def free_priors(family, theta):
         *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, 0.3), (2, None), (3, None))),
     ],
 )
-def test_kernel_and_program_are_the_plain_filter(n_dim, sd):
+def test_density_is_that_of_the_plain_filter(n_dim, sd):
     data = displacements(n_dim=n_dim, sd=sd)
     model = model_named("langevin+noise+outliers", MODELS, n_dim)(**THETA)
     expected = plain_filter(model, data)
     assert by_engine("langevin+noise+outliers", THETA, data) == pytest.approx(expected, rel=1e-12)
-    assert float(model.log_likelihood(data)) == pytest.approx(expected, rel=1e-12)
+    assert model.log_likelihood(data) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -126,17 +126,16 @@ def test_other_states_are_the_plain_filter_too(name, n_dim, others):
     model = family(**own)
     expected = plain_filter(model, data)
     assert by_engine(f"{name}+noise+outliers", own, data) == pytest.approx(expected, rel=1e-11)
-    assert float(model.log_likelihood(data)) == pytest.approx(expected, rel=1e-11)
+    assert model.log_likelihood(data) == pytest.approx(expected, rel=1e-11)
 
 
 def test_an_outlier_beyond_any_gaussian_keeps_the_density_finite():
     data = displacements(irregular=False)
     data.dx[17] += 1e6
     data.dx[18] -= 1e6
-    found = by_engine("langevin+noise+outliers", {**THETA, "spread": 1e3}, data)
-    with jax.enable_x64(True):
-        model = model_named("langevin+noise+outliers", MODELS, 2)(**{**THETA, "spread": 1e3})
-        assert found == pytest.approx(float(model.log_likelihood(data)), rel=1e-10)
+    model = model_named("langevin+noise+outliers", MODELS, 2)(**{**THETA, "spread": 1e3})
+    found = model.log_likelihood(data)
+    assert found == pytest.approx(plain_filter(model, data), rel=1e-10)
     assert np.isfinite(found)
 
 
@@ -166,7 +165,7 @@ def test_it_is_close_to_the_sum_over_all_cases(fraction, mean, median):
     exact = logsumexp(log_prior[:, None] + logs, axis=0)
     for x, known in zip(np.asarray(draws), exact, strict=True):
         data = db.displacements(db.Trajectories.from_arrays(x[None], dt=1.0), 1.0)
-        off.append(float(model.log_likelihood(data)) - known)
+        off.append(model.log_likelihood(data) - known)
     # The true density is the larger one on the average: draws are its own.
     assert -mean < np.mean(off) <= 2 * np.std(off) / np.sqrt(len(off))
     assert np.median(np.abs(off)) < median
@@ -179,33 +178,35 @@ def test_it_integrates_to_one():
     axis = np.linspace(-14, 14, 141)
     steps = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2, 1)
     x = np.concatenate([np.zeros((len(steps), 1, 1)), np.cumsum(steps, axis=1)], axis=1)
-    with jax.enable_x64(True):
-        from driftbayes.models import prepare
-
-        data = db.displacements(db.Trajectories.from_arrays(x, dt=1.0), 1.0)
-        padded = prepare(data, model.needs())
-        errors = padded.noise_variance + model.fix_variance()
-        logs = jax.jit(jax.vmap(model._of_run))(padded.dx, padded.interval, padded.valid, errors)
-    density = np.exp(np.asarray(logs)[: len(steps)]).sum() * (axis[1] - axis[0]) ** 2
+    data = db.displacements(db.Trajectories.from_arrays(x, dt=1.0), 1.0)
+    family = model.template()
+    hypothesis = db.Hypothesis(family(**free_priors(family, theta)))
+    point = np.array([[theta[n] for n in hypothesis.names]])
+    # Each track by itself, without the constant of its two steps.
+    sums = FilterEngine(make_runs(data, by_trajectory=True)).sums(Rows(hypothesis, point))
+    logs = sums.excess[0] - np.log(2 * np.pi)
+    assert logs.sum() == pytest.approx(model.log_likelihood(data), rel=1e-12)
+    density = np.exp(logs).sum() * (axis[1] - axis[0]) ** 2
     assert density == pytest.approx(1.0, abs=2e-5)
 
 
 def test_rotated_axes_have_the_same_density():
     data = displacements(irregular=False)
     model = model_named("langevin+noise+outliers", MODELS, 2)(**THETA)
-    before = float(model.log_likelihood(data))
     turn = np.array([[np.cos(0.5), -np.sin(0.5)], [np.sin(0.5), np.cos(0.5)]])
-    data.dx[:] = data.dx @ turn.T
-    assert float(model.log_likelihood(data)) == pytest.approx(before, rel=1e-12)
+    # Not in place: an engine is kept by its data.
+    turned = replace(data, dx=data.dx @ turn.T)
+    expected = model.log_likelihood(data)
+    assert model.log_likelihood(turned) == pytest.approx(expected, rel=1e-12)
 
 
 def test_without_outliers_it_is_the_other_model():
     data = displacements()
     plain = model_named("langevin+noise", MODELS, 2)(gamma=0.7, k=1.3, sigma=0.2)
-    expected = float(plain.log_likelihood(data))
+    expected = plain.log_likelihood(data)
     for own in ({"fraction": 1e-250, "spread": 1.0}, {"fraction": 0.3, "spread": 1e-12}):
         model = model_named("langevin+noise+outliers", MODELS, 2)(**{**THETA, **own})
-        assert float(model.log_likelihood(data)) == pytest.approx(expected, rel=1e-9)
+        assert model.log_likelihood(data) == pytest.approx(expected, rel=1e-9)
         assert by_engine("langevin+noise+outliers", {**THETA, **own}, data) == pytest.approx(
             expected, rel=1e-9
         )

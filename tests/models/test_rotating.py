@@ -3,9 +3,7 @@
 import dataclasses
 from itertools import product
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -15,27 +13,16 @@ from scipy.stats import multivariate_normal
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
+from driftbayes.inference import Hypothesis
+from driftbayes.inference.formulas import evaluate_with_sums
 from driftbayes.likelihood import channel_moments
-from driftbayes.models import MODELS, Langevin, model_named, prepare
+from driftbayes.likelihood.engines import MomentsEngine
+from driftbayes.models import MODELS, Langevin, model_named
+from driftbayes.priors import Exponential
+from sums_of import derived, logs_by_sense
 
 TAU, RTOL = 0.7, 1e-9
 THETA = {"gamma": 0.8, "omega": 1.7, "k": 1.3}
-
-
-# Compiled as one program each: call by call, JAX would compile every operation.
-by_sense = eqx.filter_jit(
-    lambda model, ready: [t.log_likelihood() for t in model.terms_by_sense(ready)]
-)
-by_sense_and_derived = eqx.filter_jit(
-    lambda model, ready: (
-        [t.log_likelihood() for t in model.terms_by_sense(ready)],
-        model.derived(ready),
-    )
-)
-
-
-def steps_of(data):
-    return prepare(data, model_named("oscillating+rotating", MODELS).needs(), engine="kalman")
 
 
 def named(text, n_dim=2, **theta):
@@ -145,26 +132,33 @@ def test_density_is_the_mean_of_both_senses_of_the_dense_one(case, sigma):
     model = named(name, **THETA, **own)
     logs = expected(data, sigma, **THETA)
     assert_allclose(model.log_likelihood(data), np.logaddexp(*logs) - np.log(2), rtol=RTOL)
-    ready = prepare(data, model.needs())
-    found, derived = by_sense_and_derived(model, ready)
-    assert_allclose(found, logs, rtol=RTOL)
+    assert_allclose(logs_by_sense(model, data), logs, rtol=RTOL)
     share = 1 / (1 + np.exp(logs[1] - logs[0]))
-    assert_allclose(derived["anticlockwise"], share, rtol=1e-7)
+    assert_allclose(derived(model, data)["anticlockwise"], share, rtol=1e-7)
 
 
 @pytest.mark.slow
-def test_engines_agree_on_rotation():
+@pytest.mark.parametrize("engine", ["moments", "kalman"])
+def test_engines_agree_with_the_dense_covariance_on_rotation(engine):
     data = DATA["ragged"]()
-    model = named("oscillating+rotating", **THETA)
-    one, other = (model.log_likelihood(data, engine=e) for e in ("moments", "kalman"))
-    assert_allclose(one, other, rtol=RTOL)
+    found = logs_by_sense(named("oscillating+rotating", **THETA), data, engine)
+    assert_allclose(found, expected(data, **THETA), rtol=RTOL)
+
+
+def log_likelihoods(model, sums):
+    return tuple(terms.log_likelihood() for terms in model.terms_by_sense(sums))
 
 
 def test_long_runs_are_predicted_from_their_last_steps():
     # Beyond the longest window the statistics engine runs through windows backwards.
-    data, model = data_of([300, 5, 1]), named("oscillating+rotating", **THETA)
-    found = by_sense(model, channel_moments(data, 40))
-    assert_allclose(found, by_sense(model, steps_of(data)), rtol=1e-9)
+    data, family = data_of([300, 5, 1]), model_named("oscillating+rotating", MODELS)
+    logs = expected(data, **THETA)
+    hypothesis = Hypothesis(family, **{name: Exponential(1.0) for name in family.parameters})
+    theta = np.array([[THETA[name] for name in hypothesis.names]])
+    engine = MomentsEngine(channel_moments(data, 40), is_turning=True)
+    found = evaluate_with_sums(hypothesis, theta, engine, log_likelihoods)
+    assert_allclose(np.ravel(found), logs, rtol=1e-9)
+    assert_allclose(logs_by_sense(family(**THETA), data, "kalman"), logs, rtol=1e-9)
 
 
 def test_without_rotation_the_axes_are_those_of_langevin():
@@ -192,7 +186,7 @@ def test_sense_of_simulated_particles_is_found():
         dx = np.diff(np.asarray(x), axis=1)
         data = Displacements.from_array(dx, 0.3)
         assert model.log_likelihood(data) > independent.log_likelihood(data) + 5
-        shares.append(float(model.derived(prepare(data, model.needs()))["anticlockwise"]))
+        shares.append(derived(model, data)["anticlockwise"])
         # Successive steps turn that way.
         turning = np.sum(dx[:, :-1, 0] * dx[:, 1:, 1] - dx[:, :-1, 1] * dx[:, 1:, 0])
         assert (turning > 0) == (shares[-1] > 0.5)
@@ -207,14 +201,18 @@ def test_rotation_is_for_oscillating_velocities_in_a_plane():
     with pytest.raises(DriftbayesError, match="'linear' and 'rotating' cannot be combined"):
         model_named("oscillating+linear+rotating", MODELS)
     model = named("oscillating+rotating", 3, **THETA)
-    with pytest.raises(DriftbayesError, match="needs two dimensions, the data have 3"):
+    with pytest.raises(
+        DriftbayesError, match=r"needs two dimensions, the data have 3; leave out \+rotating"
+    ):
         model.log_likelihood(Displacements.from_array(np.ones((2, 3, 3)), TAU))
 
 
 @pytest.mark.slow
-def test_gradient_is_finite_where_axes_are_independent():
-    ready = prepare(DATA["regular"](), model_named("oscillating+rotating", MODELS).needs())
-    slope = jax.jit(jax.grad(lambda t: named("oscillating+rotating", **t).log_density(ready)))
-    for omega in (1e-12, 1e-3, 1.7):
-        found = slope({n: jnp.asarray(v) for n, v in {**THETA, "omega": omega}.items()})
-        assert all(np.isfinite(leaf) for leaf in jax.tree.leaves(found))
+@pytest.mark.parametrize("case", ["regular", "irregular"])
+def test_slow_rotation_is_that_of_the_dense_covariance(case):
+    # Where the axes become independent.
+    data = DATA[case]()
+    for omega in (1e-12, 1e-3):
+        theta = {**THETA, "omega": omega}
+        found = logs_by_sense(named("oscillating+rotating", **theta), data)
+        assert_allclose(found, expected(data, **theta), rtol=RTOL)

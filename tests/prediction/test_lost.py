@@ -388,7 +388,7 @@ def test_in_a_periodic_domain_the_nearest_images_count():
     ("tracks", "name", "horizon", "message"),
     [
         (tracks_of([6, 6], [0, 0]), "brownian+flow", TAU, "no particle is lost"),
-        (tracks_of([6, 3], [0, 0]), "brownian", TAU, "particles move independently"),
+        (tracks_of([6, 3], [0, 0]), "brownian", TAU, "particles are independent under brownian"),
         (tracks_of([6, 3], [0, 0]), "brownian+noise+common", TAU, "positions must be exact"),
         (tracks_of([6, 3], [0, 0]), "brownian+flow", 1.0, "multiples of tau = 0.7, got 1"),
         (tracks_of([6, 3], [0, 0.5]), "brownian+flow", TAU, "common regular times"),

@@ -154,14 +154,14 @@ def test_a_model_that_is_ruled_out_leaves_the_other_alone():
 
 @pytest.mark.parametrize("wrong", [[1.0], [1, 1, 1], [1, -1], [0, 0], [1, math.inf]])
 def test_weights_must_be_one_per_model(wrong):
-    with pytest.raises(DriftbayesError, match="probabilities must be 2 numbers, one per model"):
+    with pytest.raises(DriftbayesError, match="probabilities must be 2 nonnegative numbers"):
         predict(two_models(), [1.0], probabilities=wrong, n_dim=1)
 
 
 def test_what_has_no_evidence_or_other_data_is_not_averaged():
     with pytest.raises(DriftbayesError, match="the probability of langevin is unknown"):
         predict(two_models(math.nan), [1.0], n_dim=1)
-    with pytest.raises(DriftbayesError, match="only for the same data, tau and units"):
+    with pytest.raises(DriftbayesError, match="must have the same data, tau and units"):
         predict(two_models(data_fingerprint="other"), [1.0], n_dim=1)
     with pytest.raises(DriftbayesError, match="hypotheses of different models"):
         predict([], [1.0], n_dim=1)
@@ -406,7 +406,7 @@ def test_particles_end_at_times_of_their_own_and_may_be_too_short_for_tau():
     [
         ({"n_members": 0}, "n_members must be a whole number, 1 or more, got 0"),
         ({"seed": -1}, "seed must be a whole number, 0 or more, got -1"),
-        ({"horizons": [2.0, 1.0]}, "horizons must be increasing times"),
+        ({"horizons": [2.0, 1.0]}, "horizons must be increasing and not negative"),
         ({"tau": 0.7}, "tau must be a whole multiple of the recording interval"),
     ],
 )

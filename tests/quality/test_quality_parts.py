@@ -27,13 +27,13 @@ def uneven(seed=0):
 def test_parts_with_fixed_limits_are_the_whole(checks):
     tracks = uneven()
     whole = quality.apply(tracks, checks)
-    fixed = quality.fixed_by(tracks, checks)
+    fixed = quality.fix_limits(tracks, checks)
     slow = tracks.trajectory_index < 4
     parts = [quality.apply(tracks.select(rows), fixed) for rows in (slow, ~slow)]
     assert_array_equal(np.concatenate([p.positions for p in parts]), whole.positions)
     names = np.concatenate([p.ids.astype(str) for p in parts])
     assert_array_equal(names, whole.ids.astype(str))
-    done = quality.merged(*(p.provenance["quality"] for p in parts))
+    done = quality.merge_records(*(p.provenance["quality"] for p in parts))
     names = ("check", "n_observations", "n_trajectories")
     expected = whole.provenance["quality"]
     assert [[r[n] for n in names] for r in done] == [[r[n] for n in names] for r in expected]
@@ -44,8 +44,8 @@ def test_parts_with_fixed_limits_are_the_whole(checks):
 def test_limits_of_a_part_would_differ():
     tracks = uneven()
     slow = tracks.select(tracks.trajectory_index < 4)
-    own = quality.fixed_by(slow, "spikes")[0]
-    assert own.medians[0] < 0.2 * quality.fixed_by(tracks, "spikes")[0].medians[0]
+    own = quality.fix_limits(slow, "spikes")[0]
+    assert own.medians[0] < 0.2 * quality.fix_limits(tracks, "spikes")[0].medians[0]
 
 
 def test_what_was_done_is_known_even_if_nothing_is_left():
@@ -53,13 +53,13 @@ def test_what_was_done_is_known_even_if_nothing_is_left():
         quality.apply(uneven(), "min-points=100")
     (record,) = caught.value.quality
     assert (record["n_trajectories"], record["n_observations"]) == (8, 480)
-    assert quality.merged([], caught.value.quality) == [record]
+    assert quality.merge_records([], caught.value.quality) == [record]
 
 
 def test_shares_of_parts_are_not_those_of_the_whole():
     tracks = uneven()
     still = replace(tracks, positions=np.zeros_like(tracks.positions))
     parts = [quality.apply(part, "repeated") for part in (tracks, still)]
-    (record,) = quality.merged(*(part.provenance["quality"] for part in parts))
+    (record,) = quality.merge_records(*(part.provenance["quality"] for part in parts))
     assert "share" not in record
     assert record["n_trajectories"] == 9

@@ -192,19 +192,19 @@ def test_distances_on_the_earth_are_along_it(tmp_path):
             [np.arange(3.0), np.arange(3.0)],
             [np.zeros((3, 2)), np.ones((3, 2))],
             {"within": 0.5},
-            "no two particles come within 0.5 of each other, the closest are 1.414 apart",
+            "no two particles come within 0.5 of each other; the closest are 1.414 apart",
         ),
         (
             [np.arange(3.0), 10 + np.arange(3.0)],
             [np.zeros((3, 2)), np.ones((3, 2))],
             {},
-            "no two particles are seen together at two times, tau = 1 or a multiple apart",
+            "no two particles are observed together at two times, tau = 1 or a multiple apart",
         ),
         (
             [np.arange(3.0), 10 + np.arange(3.0)],
             [np.zeros((3, 2)), np.ones((3, 2))],
             {"within": 2.0},
-            "no two particles are seen together at two times",
+            "no two particles are observed together at two times",
         ),
         (
             [np.arange(3.0), np.arange(3.0)],

@@ -167,7 +167,7 @@ def test_other_trajectories_are_refused(dataset, tracks):
 
 def test_what_cannot_be_done_is_told_and_costs_nothing_else(tracks, dataset, monkeypatch):
     monkeypatch.setattr("driftbayes.report.examination._MAX_DISPLACEMENTS", 10)
-    monkeypatch.setattr("driftbayes.report.examination._DRAWS", 0)
+    monkeypatch.setattr("driftbayes.report.examination._N_DRAWS", 0)
     found = examine(tracks, dataset)
     html = build_report(dataset, examination=found).html
     assert "Not computed: 250 displacements exceed the limit of 10 for replicas" in html

@@ -26,7 +26,7 @@ def _few_members():
     """And few origins: regions and scores are tested in tests/prediction and verification."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forecasts, "REGION_MEMBERS", MEMBERS)
-        patch.setattr(forecasts, "_ORIGINS", 2)
+        patch.setattr(forecasts, "_N_ORIGINS", 2)
         yield
 
 

@@ -124,7 +124,7 @@ def test_the_numbers_beside_it_are_all_of_them(result, dataset, tmp_path):
             label = f"{record['model']}.{record['parameter']}"
             expected = dataset["posterior_mean"].sel(parameter=label, tau=record["tau"])
             assert record["value"] == float(expected)
-    with pytest.raises(DriftbayesError, match=r"expected a name ending in \.html, got 'r\.pdf'"):
+    with pytest.raises(DriftbayesError, match=r"must end in \.html, got 'r\.pdf'"):
         write_report(result, tmp_path / "r.pdf")
 
 

@@ -23,13 +23,6 @@ from driftbayes.reproduce.calibration import (
 PARAMETERS = ["brownian.kappa", "langevin.gamma", "langevin.k"]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def usual_promotion():
-    """numpyro and blackjax need JAX's usual rules."""
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
-
-
 def _is_calibrated(result):
     """Nothing that honest probabilities would do by chance less than once in 100,000 times."""
     mean, error = result.mean

@@ -111,7 +111,7 @@ def test_slips_are_refused(change, message):
 
 
 def test_an_unknown_case_is_refused():
-    with pytest.raises(DriftbayesError, match="there is no case 'brownain'; there are brownian, "):
+    with pytest.raises(DriftbayesError, match="unknown case 'brownain'; choose from brownian, "):
         cases_named("brownain")
 
 

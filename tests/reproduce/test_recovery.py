@@ -75,9 +75,9 @@ def test_a_run_that_was_stopped_goes_on_with_what_it_kept(found, tmp_path, monke
     assert first.to_json() == found.to_json()
     (tmp_path / "evidence" / "small-langevin.json").write_text("{ cut short")
     computed = []
-    judged = recovery._evidences
+    judged = recovery._compute_evidences
     monkeypatch.setattr(
-        recovery, "_evidences", lambda h, data: computed.append(h.name) or judged(h, data)
+        recovery, "_compute_evidences", lambda h, data: computed.append(h.name) or judged(h, data)
     )
     again = run_recovery(4, 0, groups=[SMALL], runner=Runner(tmp_path))
     assert again.to_json() == first.to_json()
@@ -111,5 +111,5 @@ def test_groups_name_every_plain_model_and_all_their_parameters():
 
 
 def test_no_data_sets_are_refused():
-    with pytest.raises(DriftbayesError, match="expected one data set of each model or more, got 0"):
+    with pytest.raises(DriftbayesError, match="n_seeds must be 1 or more, got 0"):
         run_recovery(0)

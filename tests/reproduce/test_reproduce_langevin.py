@@ -177,7 +177,7 @@ def test_a_file_in_the_way_is_named(result, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DriftbayesError, match="is a file, expected a directory to write to"):
         result.write(tmp_path / "file")
-    with pytest.raises(DriftbayesError, match=r"cannot make the directory '.*file/under'"):
+    with pytest.raises(DriftbayesError, match=r"cannot create the directory '.*file/under'"):
         result.write(tmp_path / "file" / "under")
 
 

@@ -49,5 +49,5 @@ def test_files_are_written(ladder, tmp_path):
 
 
 def test_models_without_the_reference_are_refused(results):
-    with pytest.raises(DriftbayesError, match="langevin is not among them"):
+    with pytest.raises(DriftbayesError, match="langevin is missing"):
         run_ladder(("brownian",), results=results)

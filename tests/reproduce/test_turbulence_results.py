@@ -52,7 +52,7 @@ def test_every_data_set_says_where_it_comes_from(packaged):
 
 
 def test_a_directory_without_results_is_refused(tmp_path):
-    with pytest.raises(DriftbayesError, match="there are no results"):
+    with pytest.raises(DriftbayesError, match="no results in"):
         load_results(tmp_path)
 
 

@@ -126,7 +126,7 @@ def test_branches_part_only_where_they_differ(results):
 @pytest.mark.slow
 def test_one_realisation_has_no_spread(results):
     alone = replace(results, realisations={"a": results.realisations["a"]})
-    with pytest.raises(DriftbayesError, match="two of them or more, got 1"):
+    with pytest.raises(DriftbayesError, match="at least two of them, got 1"):
         analyse(alone)
 
 

@@ -27,14 +27,17 @@ THETA = {"gamma": 1.3, "k": 0.7}
 PRIORS = {"gamma": UNIT, "k": UNIT}
 
 
-@pytest.fixture(scope="module")
-def found():
-    """A comparison by names, with priors by the rules and by others."""
+def compared(models, **options):
+    """A comparison by names, with priors by the rules."""
     dx = langevin_data(**THETA).dx.reshape(4, 12, 2)
     x = np.concatenate([np.zeros((4, 1, 2)), dx.cumsum(axis=1)], axis=1)
     tracks = Trajectories.from_arrays(x, dt=0.4)
-    models = "langevin, sde_langevin"
-    return compare(tracks, 0.4, models=models, scales=Scales(1.0, 1.0), seed=3, sensitivity=True)
+    return compare(tracks, 0.4, models=models, scales=Scales(1.0, 1.0), seed=3, **options)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compared("langevin, sde_langevin", sensitivity=True)
 
 
 def test_the_evidence_of_a_linear_equation_is_that_of_quadrature(found):
@@ -52,6 +55,19 @@ def test_the_evidence_of_a_linear_equation_is_that_of_quadrature(found):
     assert estimated.seed == 3
     assert estimated.diagnostics["inner_variance"] < 1e-12
     assert estimated.diagnostics["substep_error"] < 1e-8
+
+
+def test_smc_of_a_linear_equation_gives_the_evidence_of_quadrature(found):
+    exact = found["langevin"]
+    method = "smc:particles=32,islands=4,moves=4"
+    estimated = compared("sde_langevin", method=method)["sde_langevin"]
+    assert estimated.status is Status.OK
+    assert 0 < estimated.log_evidence_err < 0.5
+    off = estimated.log_evidence - exact.log_evidence
+    assert abs(off) < 4 * estimated.log_evidence_err
+    assert estimated.draws.shape[1] == len(THETA)
+    # Both runs of the sampler count.
+    assert estimated.n_evaluations == 2 * 4 * 32 * (1 + estimated.diagnostics["n_temperatures"])
 
 
 def test_other_priors_are_served_by_the_same_points(found):
@@ -113,6 +129,7 @@ def test_errors_of_the_evidence_are_as_stated(name, method):
     errors = [e.log_evidence_err for e in runs]
     spread = f"z mean {z.mean():.2f}, sd {z.std(ddof=1):.2f}"
     print(f"{name} by {method}: {spread}; stated error {np.mean(errors):.3f}")
+    assert evidence(own(), data, method=method, seed=0).log_evidence == runs[0].log_evidence
     assert all(e.status is Status.OK for e in runs)
     assert abs(z.mean()) < 1
     assert z.std(ddof=1) < 1.6

@@ -219,8 +219,11 @@ def test_the_extended_kalman_filter_has_the_likelihood_of_the_limit():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: random_flight(lambda x, th: 0 * x[0]), "log_sigma and its parameters go together"),
-        (lambda: random_flight(None, {"a": UNIT}), "log_sigma and its parameters go together"),
+        (
+            lambda: random_flight(lambda x, th: 0 * x[0]),
+            "log_sigma and its parameters must be given",
+        ),
+        (lambda: random_flight(None, {"a": UNIT}), "log_sigma and its parameters must be given"),
         (
             lambda: in_potential(lambda x, th: x @ x, {"k": UNIT}),
             r"parameter 'k' is one of the equation itself \(gamma, k\); give yours another name",

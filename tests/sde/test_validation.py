@@ -17,7 +17,7 @@ from driftbayes import (
     simulate,
 )
 from driftbayes.inference import Batch
-from driftbayes.models import Parameter, prepare
+from driftbayes.models import Parameter
 from driftbayes.sde.files import load_model, register_file_models
 from driftbayes.workflow.fits import bootstrap
 
@@ -168,8 +168,8 @@ def test_a_model_is_loaded_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [
-        (FILE, "Mien", "'Mien' is not there in .*; it has Mine; did you mean 'Mine'"),
-        (FILE, "other", "'other' is no SDE but int in .*; it has Mine"),
+        (FILE, "Mien", "'Mien' is missing in .*; it has Mine; did you mean 'Mine'"),
+        (FILE, "other", "'other' is of type int, not SDE, in .*; it has Mine"),
         (FILE.replace("import driftbayes", "import driftbays"), "Mine", "line 1: ModuleNotFound"),
         (FILE.replace("Mine = db.SDE(", "Mine = db.SDE(("), "Mine", "line 3: .*never closed"),
         (FILE.replace("theta.gamma", "theta.gama"), "Mine", "line 3: drift of sde failed with"),
@@ -206,7 +206,7 @@ def tracks():
     [
         (lambda t, **how: predict(t, 0.4, [1.0], **how), "draws from its posterior are `evidence"),
         (lambda t, **how: score(t, 0.4, **how), "a score cannot take sde_langevin"),
-        (lambda t, **how: bootstrap(t, 0.4, **how), "an SDE, whose likelihood is only estimated"),
+        (lambda t, **how: bootstrap(t, 0.4, **how), "the bootstrap needs exact positions"),
     ],
 )
 def test_what_no_sde_can_be_used_for_is_refused(tracks, use, message):
@@ -219,7 +219,5 @@ def test_the_engines_of_other_models_refuse_an_sde():
     model = langevin().template()
     with pytest.raises(DriftbayesError, match="is an SDE, whose likelihood is only estimated"):
         Batch.of(data, model=model).engine(0, model)
-    with pytest.raises(DriftbayesError, match="is an SDE, whose likelihood is only estimated"):
-        prepare(data, model.needs())
     with pytest.raises(DriftbayesError, match="is an SDE without a closed form"):
         model.mean_square_displacement(data.interval)

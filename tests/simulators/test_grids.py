@@ -215,18 +215,18 @@ def changed(dataset, **variables):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: a_map(length_unit=""), "the map does not say its unit of length.* --length-unit"),
-        (lambda: a_field(time_unit="")[1], "the field does not say its unit of time"),
-        (lambda: a_map(degrees=[(0, 30), (80, 89.9)]), "reaches a latitude of 89.9°, at a pole"),
+        (lambda: a_map(length_unit=""), "the map has no unit of length.* --length-unit"),
+        (lambda: a_field(time_unit="")[1], "the field has no unit of time"),
+        (lambda: a_map(degrees=[(0, 30), (80, 89.9)]), "reaches a latitude of 89.9°, too close"),
         (lambda: a_map(degrees=[(0, 370), (0, 10)]), "wider than once around the earth"),
         (lambda: a_map().drop_vars("brownian_mean_kappa"), "no variable 'brownian_mean_kappa'"),
         (lambda: changed(a_map(), brownian_mean_kappa=np.nan), "no positive diffusivity; the file"),
         (lambda: changed(a_field()[1], kappa=-1.0), "no positive diffusivity; .*damaged"),
-        (lambda: a_field(result="{")[1], "'result' is no JSON object; .*damaged"),
-        (lambda: a_field()[1].isel(y=0, drop=True), "the field has no axis 'y', and two"),
-        (lambda: a_field()[1].isel(x=[0, 1, 5]), "no equal, increasing cells along x"),
-        (lambda: a_field()[1].transpose(..., "x", "y"), "'kappa' of dimensions x, y, expected y"),
-        (lambda: a_map(evidences="[]"), "'evidences' is no JSON object"),
+        (lambda: a_field(result="{")[1], "'result' is not a JSON object; .*damaged"),
+        (lambda: a_field()[1].isel(y=0, drop=True), "the field has no axis 'y'; two"),
+        (lambda: a_field()[1].isel(x=[0, 1, 5]), "cells of the field along x are not equal"),
+        (lambda: a_field()[1].transpose(..., "x", "y"), "'kappa' of the field has .* x, y"),
+        (lambda: a_map(evidences="[]"), "'evidences' is not a JSON object"),
         (lambda: a_map(model="confined"), "has no long-time diffusivity"),
     ],
 )  # fmt: skip
@@ -240,18 +240,18 @@ def test_units_and_models_that_do_not_fit_are_refused():
         gridded(a_map(), given=("m", None))
     with pytest.raises(DriftbayesError, match="no model 'langevin'; it has brownian"):
         gridded(a_map(), model="langevin")
-    with pytest.raises(DriftbayesError, match="a field has one model; leave out --model"):
+    with pytest.raises(DriftbayesError, match="a field has only one model; omit --model"):
         gridded(a_field()[1], model="brownian")
     fixed = a_map()
     del fixed.attrs["evidences"]
-    with pytest.raises(DriftbayesError, match="of a fixed grid"):
+    with pytest.raises(DriftbayesError, match="has a fixed grid"):
         gridded(fixed)
-    with pytest.raises(DriftbayesError, match=r"exported as a grid, for parcels, .*got 'json'"):
+    with pytest.raises(DriftbayesError, match=r"exported as a grid for parcels, .*not for 'json'"):
         export_grid(gridded(a_map()), "json")
 
 
 def test_opendrift_needs_the_earth_and_one_diffusivity():
-    with pytest.raises(DriftbayesError, match="plane without a place on the earth"):
+    with pytest.raises(DriftbayesError, match="plane of unknown position on the earth"):
         export_grid(gridded(a_map()), "opendrift")
     around_pole = a_map()
     around_pole["plane"] = xr.DataArray(
@@ -265,7 +265,7 @@ def test_opendrift_needs_the_earth_and_one_diffusivity():
     named = {"K_11": k, "K_22": 2 * k, "K_12": 0.5 * k}
     tensor = tensor.assign({f"brownian_anisotropic_{n}": one for n, one in named.items()})
     found = gridded(tensor)
-    assert any("K_12 is up to 35%" in note for note in found.notes)
+    assert any("K_12, up to 35%" in note for note in found.notes)
     parcels = export_grid(found, "parcels").dataset
     assert_allclose(parcels["Kh_meridional"], 2 * parcels["Kh_zonal"])
     with pytest.raises(DriftbayesError, match="one diffusivity for both axes"):

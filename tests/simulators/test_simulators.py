@@ -59,14 +59,14 @@ def test_where_nothing_is_consistent_a_time_scale_is_asked_for(langevin_scan):
     found = recommend(langevin_scan, model="brownian", tau=4.2)
     assert found.tau == 4 * 3600
     assert np.isnan(found.tau_min)
-    assert "not consistent around this sampling time" in found.notes[0]
+    assert "depend on the sampling time around this one" in found.notes[0]
     assert "langevin is the best" in found.notes[1]
-    assert "and at no other" in export(found, "parcels")
+    assert "valid only at the sampling time 4 h" in export(found, "parcels")
 
 
 def test_units_are_needed_and_may_be_given(langevin_scan):
     bare = langevin_scan.assign_attrs(length_unit="", time_unit="")
-    with pytest.raises(DriftbayesError, match=r"does not say its unit of length.*--length-unit"):
+    with pytest.raises(DriftbayesError, match=r"has no unit of length.*--length-unit"):
         recommend(bare)
     given = recommend(bare, length_unit="km", time_unit="h")
     assert given.parameters == recommend(langevin_scan).parameters
@@ -77,7 +77,7 @@ def test_units_are_needed_and_may_be_given(langevin_scan):
 )
 def test_units_that_contradict_the_scan_are_refused(langevin_scan, option, unit, own):
     flag = f"--{option.replace('_', '-')} {unit}"
-    with pytest.raises(DriftbayesError, match=rf"{flag} contradicts the scan.* is {own}; leave"):
+    with pytest.raises(DriftbayesError, match=rf"{flag} contradicts the scan.* is {own}; omit"):
         recommend(langevin_scan, **{option: unit})
 
 
@@ -129,7 +129,7 @@ def test_models_that_do_not_disperse_give_no_diffusivity():
     estimate = Estimate(1.0, 0.1, 1.0, 1.0, "m²/s")
     for name in set(MODELS) - set(DIFFUSIVITY):
         one = Recommendation(name, {"kappa": estimate, "k": estimate}, 1, 1, 2, 1, (), {})
-        with pytest.raises(DriftbayesError, match="has no one long-time diffusivity"):
+        with pytest.raises(DriftbayesError, match="has no single long-time diffusivity"):
             export(one, "opendrift")
         assert json.loads(export(one, "json"))["model"] == name
 
@@ -285,7 +285,7 @@ def test_exported_numbers_spread_particles_as_the_model_does_or_are_refused(name
     one, base = recommended(name), parts_of(name).base
     if base not in DIFFUSIVITY:
         for simulator in ("parcels", "parcels3", "opendrift"):
-            with pytest.raises(DriftbayesError, match="has no one long-time diffusivity"):
+            with pytest.raises(DriftbayesError, match="has no single long-time diffusivity"):
                 export(one, simulator)
         assert json.loads(export(one, "json"))["diffusivity"] is None
         return
@@ -363,7 +363,7 @@ def test_errors_of_a_diffusivity_follow_from_those_of_its_parameters():
 
 def test_a_mean_that_may_be_infinite_is_refused():
     one = recommended("langevin+scatter", scatter=0.98)
-    with pytest.raises(DriftbayesError, match=r"mean diffusivity of .*scatter is not known"):
+    with pytest.raises(DriftbayesError, match=r"mean diffusivity of .*scatter is undetermined"):
         export(one, "parcels")
     assert json.loads(export(one, "json"))["diffusivity"] is None
 

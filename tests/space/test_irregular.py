@@ -203,7 +203,7 @@ def test_models_that_do_not_follow_irregular_times_are_refused():
     own = Hypothesis(model_named("langevin", MODELS), gamma=Exponential(1.0), k=LogNormal(1.0, 1.0))
     with pytest.raises(DriftbayesError, match="exponential or gamma prior of k"):
         map_tree(data, [own], None)
-    with pytest.raises(DriftbayesError, match="a fixed grid takes regular times"):
+    with pytest.raises(DriftbayesError, match="a fixed grid needs regular times"):
         data.map("all", models=[own], cell=0.1)
     with pytest.raises(DriftbayesError, match="times are irregular"):
         data.map(1.0, models=[own])

@@ -13,7 +13,7 @@ from driftbayes.inference.scale import GammaForm, log_scale_evidence
 from driftbayes.kernels.scales import N_MOMENTS, integrate_scales
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, LogNormal
-from driftbayes.space import leaves, side_by_side
+from driftbayes.space import batched, leaves
 from driftbayes.space.grouped import leaf_window
 from driftbayes.space.leaves import solve_leaves
 from driftbayes.space.moments import predecessors, prediction_filters, step_moments
@@ -129,14 +129,14 @@ def test_a_cell_by_brute_force():
 
 
 @pytest.mark.parametrize("name", ["brownian+mean", "langevin+mean", "langevin"])
-def test_side_by_side_and_one_by_one_agree(name, monkeypatch):
+def test_batched_and_separate_solutions_agree(name, monkeypatch):
     dx, sizes = steps(sizes=(20, 11, 2))
     labels = np.random.default_rng(3).integers(0, 3, len(dx))
     sums = moments(name, labels, sizes=(20, 11, 2))
     if "mean" in name:
         sums = step_moments(dx, predecessors(sizes), labels, sums.window, TAU, apart=True)
     fast = solve_leaves(hypothesis(name), sums)
-    monkeypatch.setattr(leaves, "solve_side_by_side", lambda *_: None)
+    monkeypatch.setattr(leaves, "solve_batched", lambda *_: None)
     slow = solve_leaves(hypothesis(name), sums)
     assert_allclose(fast.log_evidence, slow.log_evidence, atol=1e-5)
     for i, quantity in enumerate(fast.quantities):
@@ -148,7 +148,7 @@ def test_side_by_side_and_one_by_one_agree(name, monkeypatch):
 
 def test_another_prior_takes_the_general_way():
     own = Hypothesis(model_named("brownian", MODELS), kappa=LogNormal(1.0, 1.0))
-    assert not side_by_side.is_fast(own)
+    assert not batched.is_fast(own)
     found = solve_leaves(own, moments("brownian"))
     record = compare_hypotheses([own], _displacements(*steps()))["brownian"]
     assert_allclose(found.log_evidence[0], record.log_evidence, atol=1e-6)

@@ -255,7 +255,7 @@ def test_the_description_says_what_is_confounded(divided):
     text = str(divided)
     assert "very strong evidence for parameters that vary in space" in text
     assert "place, season and population are confounded" in " ".join(text.split())
-    assert "own parameters for each particle" in text
+    assert "separate parameters for each particle" in text
     card = describe(divided)
     assert any("same priors in all cells" in value for _, value in card.facts)
 
@@ -288,7 +288,7 @@ def test_seasons_are_compared_where_times_are_dates():
     ]
     total = sum(record.log_evidence for record in known)
     assert_allclose(found.rivals["seasons"]["brownian"], total, rtol=1e-9)
-    assert "own parameters for each season" in str(found)
+    assert "separate parameters for each season" in str(found)
 
 
 @pytest.mark.parametrize("kind", ["season", "place"])

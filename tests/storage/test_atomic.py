@@ -93,7 +93,7 @@ def test_an_unwritable_directory_is_refused(tmp_path, monkeypatch):
 
 def test_a_device_is_not_replaced_by_a_file():
     with (
-        pytest.raises(DriftbayesError, match=r"is not an ordinary file and cannot be replaced"),
+        pytest.raises(DriftbayesError, match=r"is not a regular file and cannot be replaced"),
         atomic_path("/dev/null"),
     ):
         pass
@@ -133,7 +133,7 @@ def test_several_files_take_their_places_together_or_not_at_all(
     paths = [tmp_path / name for name in ("a.csv", "a.json", "a.html")]
     if old:
         write_all(paths, "old")
-    put, seen = atomic._put, []
+    put, seen = atomic._rename, []
 
     def fail(temporary, target, *more):
         seen.append(target)
@@ -142,7 +142,7 @@ def test_several_files_take_their_places_together_or_not_at_all(
         put(temporary, target, *more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic, "_put", fail)
+        patch.setattr(atomic, "_rename", fail)
         with pytest.raises(DriftbayesError, match="input/output error"):
             write_all(paths, "new")
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in paths if old}
@@ -204,13 +204,13 @@ def test_two_outputs_of_one_name_are_refused(tmp_path):
     outputs = Outputs()
     outputs.add_file(tmp_path / "a.nc")
     (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(DriftbayesError, match="is named for two outputs"):
+    with pytest.raises(DriftbayesError, match="two outputs have the name"):
         outputs.add_file(tmp_path / "link" / "a.nc")
 
 
 def test_a_loop_of_links_is_not_replaced(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(DriftbayesError, match="is not an ordinary file"):
+    with pytest.raises(DriftbayesError, match="is not a regular file"):
         Outputs(overwrite=True).add_file(tmp_path / "a")
     assert (tmp_path / "a").is_symlink()

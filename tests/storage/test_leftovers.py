@@ -127,7 +127,7 @@ def test_a_process_of_the_same_number_is_another(tmp_path, monkeypatch):
 
 def test_another_machine_is_given_a_week(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(leftovers, "_place", lambda: "0" * 8)
+        patch.setattr(leftovers, "_machine", lambda: "0" * 8)
         file, folder = temporary_path(tmp_path / "a.csv"), temporary_path(tmp_path / "b.zarr")
     file.touch()
     (folder / "c").mkdir(parents=True)
@@ -155,7 +155,7 @@ def test_only_names_of_ours_are_touched(tmp_path):
 def test_a_link_called_like_ours_is_removed_and_not_followed(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.csv").write_text("mine")
-    name = f".driftbayes-{leftovers._place()}-4194399-1-0123456789ab"
+    name = f".driftbayes-{leftovers._machine()}-4194399-1-0123456789ab"
     (tmp_path / name).symlink_to(tmp_path / "data")
     assert sweep(tmp_path) == [tmp_path / name]
     assert (tmp_path / "data" / "a.csv").read_text() == "mine"
@@ -181,7 +181,9 @@ def test_a_directory_is_exchanged_in_one_step(tmp_path, monkeypatch):
         pytest.skip("this system has no renameat2")
     target = tmp_path / "a.zarr"
     make_store(target, "old")
-    monkeypatch.setattr(atomic, "_step_aside", lambda *_: pytest.fail("there was a moment without"))
+    monkeypatch.setattr(
+        atomic, "_replace_folder", lambda *_: pytest.fail("there was a moment without")
+    )
     with atomic_folder(target, may_replace=lambda _: True) as temporary:
         make_store(temporary, "new")
     assert (target / "chunk").read_text() == "new"
@@ -208,7 +210,7 @@ def test_without_such_a_call_a_directory_is_replaced_too(tmp_path):
 @pytest.mark.usefixtures("without_exchange")
 def test_an_old_directory_that_stepped_aside_is_moved_back(tmp_path):
     """As after a kill between the two atomic."""
-    backup = tmp_path / f".driftbayes-{leftovers._place()}-4194399-1-0123456789ab-backup"
+    backup = tmp_path / f".driftbayes-{leftovers._machine()}-4194399-1-0123456789ab-backup"
     backup.mkdir()
     make_store(backup / "a.zarr", "old")
     assert sweep(tmp_path) == [backup]

@@ -64,7 +64,7 @@ def test_a_block_that_does_not_fill_its_chunks_is_refused(tmp_path):
 def test_a_store_of_another_kind_is_refused_with_a_reason(tmp_path):
     group = zarr.open_group(tmp_path / "s.zarr", mode="w")
     group.create_array("x", shape=(4,), chunks=(2,), dtype="float64")
-    with pytest.raises(DriftbayesError, match="not of the plain kind"):
+    with pytest.raises(DriftbayesError, match="is not an uncompressed array"):
         open_array(tmp_path / "s.zarr", "x")
 
 

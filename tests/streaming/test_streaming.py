@@ -23,7 +23,8 @@ from driftbayes.io.dataset_formats import READERS
 from driftbayes.io.formats import Format
 from driftbayes.io.reading import ReadOptions
 from driftbayes.io.writing import to_dataset
-from driftbayes.models import MODELS, model_named, preparation, prepare
+from driftbayes.models import MODELS, model_named, preparation
+from driftbayes.models._prepare import sum_moments
 from driftbayes.streaming import TallySpec, Workers, scan_tally, tally_file, tally_of
 from driftbayes.streaming.scan import check_fits
 
@@ -177,8 +178,8 @@ def test_models_find_the_moments_that_displacements_would_give(files, name, cut)
     many, skipped = tally.displacements()
     assert len(many) + len(skipped) == 3
     for data in many:
-        found = prepare(data, needs)
-        expected = prepare(displacements(TRACKS, data.tau, **cut), needs)
+        found = sum_moments(data, needs)
+        expected = sum_moments(displacements(TRACKS, data.tau, **cut), needs)
         assert type(found) is type(expected)
         for field in ("orders", "paired", "predicted"):
             assert_array_equal(getattr(found, field), getattr(expected, field))
@@ -209,10 +210,10 @@ def test_a_few_odd_intervals_are_gaps_in_blocks_as_in_memory(tmp_path, first):
     assert list(skipped.values()) == list(expected.skipped.values())
     assert_allclose([one.tau for one in many], expected.taus, rtol=1e-12)
     for data in many:
-        found = prepare(data, model_named("langevin", MODELS, 2).needs())
+        found = sum_moments(data, model_named("langevin", MODELS, 2).needs())
         own = displacements(tracks, data.tau)
         assert data.n_displacements == own.n_displacements
-        wanted = prepare(own, model_named("langevin", MODELS, 2).needs())
+        wanted = sum_moments(own, model_named("langevin", MODELS, 2).needs())
         scale = np.abs(wanted.forms).max()
         assert_allclose(found.forms, wanted.forms, rtol=1e-12, atol=1e-14 * scale)
 
@@ -242,7 +243,7 @@ def test_a_file_that_turns_irregular_is_refused(tmp_path):
         [rng.normal(size=(50, 2)).cumsum(axis=0) for _ in stamps], times=stamps
     )
     write_trajectories(tracks, tmp_path / "late.csv")
-    with pytest.raises(DriftbayesError, match="49 of 245 intervals are no multiples of the rec"):
+    with pytest.raises(DriftbayesError, match="49 of 245 intervals are not multiples of the"):
         tally_file(tmp_path / "late.csv", PLAIN, [1.0], block_points=50)
 
 
@@ -308,7 +309,7 @@ def test_a_column_of_ids_that_is_not_known_by_name_must_be_told(tmp_path):
     path = tmp_path / "odd.parquet"
     pq.write_table(pa.table({"who": [1, 2], "time": [0.0, 0.0], "x": [0.0, 1.0]}), path)
     blocks = db.read(path, blocks=db.Blocks())
-    with pytest.raises(DriftbayesError, match=r"no column of ids .* pass columns={'id': 'who'}"):
+    with pytest.raises(DriftbayesError, match=r"known name for ids.* pass columns={'id': 'who'}"):
         db.compare(blocks, 1.0)
 
 

@@ -261,7 +261,7 @@ def test_workers_that_keep_dying_end_in_a_sentence(scan):
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
     assert " ".join(err.split()) == (
-        "driftbayes: 4 workers ended before they had finished a block (the last: killed by "
+        "driftbayes: 4 workers ended before they finished a block (the last: killed by "
         "SIGKILL); they may be out of memory: use fewer workers (--workers) or smaller blocks "
         "(--block-points)"
     )
@@ -305,7 +305,7 @@ def test_a_connection_that_is_safe_is_not_remarked_on(address):
 
 
 def test_an_open_connection_to_another_machine_is_remarked_on():
-    with pytest.warns(DriftbayesWarning, match=r"whoever connects; use .* \(tls://\)"):
+    with pytest.warns(DriftbayesWarning, match=r"any client; use .* \(tls://\)"):
         workers._warn_if_open("tcp://10.0.0.1:8786")
 
 

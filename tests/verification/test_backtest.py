@@ -93,7 +93,7 @@ def test_models_with_shared_motion_are_refused():
 
 
 def test_a_horizon_longer_than_the_data_is_refused():
-    with pytest.raises(DriftbayesError, match="leaves no origin"):
+    with pytest.raises(DriftbayesError, match="too short for a horizon"):
         db.backtest(simulated(6, 40, 4), 0.5, "19")
 
 

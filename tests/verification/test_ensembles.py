@@ -246,7 +246,7 @@ def test_degrees_against_a_plane_are_refused(observed):
     degrees = db.read(
         pd.DataFrame({"id": "d0/0", "time": [0.0, 1.0], "lon": [1.0, 2.0], "lat": [1.0, 2.0]})
     )
-    with pytest.raises(DriftbayesError, match="alone are in longitude and latitude"):
+    with pytest.raises(DriftbayesError, match="are in longitude and latitude"):
         match_cases(degrees, observed, "e")
 
 
@@ -255,7 +255,9 @@ def test_periods_and_errors_of_observations_are_refused(observed):
     with pytest.raises(DriftbayesError, match="in a periodic domain"):
         db.score_ensembles(observed.unwrap(5000.0), {"e": members})
     noisy = replace(observed, position_sd=np.full(len(observed.times), 0.1))
-    with pytest.raises(DriftbayesError, match="no measurement errors"):
+    with pytest.raises(
+        DriftbayesError, match="observations have measurement errors but members do not"
+    ):
         db.score_ensembles(noisy, {"e": members})
 
 
@@ -314,7 +316,7 @@ def test_ensembles_of_other_forecasts_are_not_compared(observed):
         (["a.csv", "--tau", "1", "--errors", "starts"], "is for simulated trajectories"),
         ([], "score needs a file of trajectories"),
         *(
-            (["--ensemble", "a.csv", "--observed", "b.csv", *more], f"leave out {more[0]} ")
+            (["--ensemble", "a.csv", "--observed", "b.csv", *more], f"omit {more[0]} ")
             for more in (
                 *(["--tau", "1"], ["--models", "brownian,langevin"], ["--prior", "k=uniform:0:1"]),
                 *(["--gaps", "split"], ["--n-tau", "3"], ["--folds", "5"], ["--u-rms", "1"]),

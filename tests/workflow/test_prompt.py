@@ -76,7 +76,7 @@ def test_units_noise_and_period_are_those_of_the_command(file, capsys):
         db.read(file, noise=-1)
     with pytest.raises(db.DriftbayesError, match="units must be one of length and one of time"):
         db.read(file, units="km")
-    with pytest.raises(db.DriftbayesError, match="trajectories are read already"):
+    with pytest.raises(db.DriftbayesError, match="trajectories are already read"):
         db.read(found, dt=1.0)
 
 
@@ -204,7 +204,7 @@ def test_models_may_be_names_hypotheses_or_both(tracks):
     assert both["brownian"].log_evidence == alone["brownian"].log_evidence
     texts = tracks.compare(0.5, models="brownian", priors={"kappa": "exponential:2"})
     assert texts["brownian"].log_evidence == alone["brownian"].log_evidence
-    with pytest.raises(db.DriftbayesError, match="hypotheses have their priors already"):
+    with pytest.raises(db.DriftbayesError, match="hypotheses already have priors"):
         tracks.compare(0.5, models=[mine], scales=SCALES)
 
 
@@ -336,7 +336,7 @@ def test_a_scan_of_another_version_is_refused_with_advice(scanned, tmp_path):
     old = scanned.to_dataset()
     del old.attrs["details"]
     db.write_scan(old, tmp_path / "old.nc")
-    with pytest.raises(db.DriftbayesError, match="did not store all of it; read it with read_scan"):
+    with pytest.raises(db.DriftbayesError, match="stored only a part of it; read it with"):
         db.open_scan(tmp_path / "old.nc")
 
 

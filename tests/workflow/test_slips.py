@@ -79,7 +79,7 @@ SLIPS = {
     "write": (lambda t: db.write_trajectories(5, "a.csv"), f"{TRACKS}5"),
     "report": (lambda t: db.write_report(5, "a.html"), "scan must be a Scan, as tracks.scan()"),
     "open": (lambda t: db.open_scan(5), "path must be the name of a file"),
-    "read_trajectories": (lambda t: db.read_trajectories(5), "path must be a file name, several,"),
+    "read_trajectories": (lambda t: db.read_trajectories(5), "path must be one or more file names"),
     "simulate": (
         lambda t: db.simulate("brownian", {"kappa": 1}, tau="6h", n_particles=1, n_steps=1),
         "tau must be a number: simulated data have no units, got '6h'",

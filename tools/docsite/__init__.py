@@ -1,4 +1,4 @@
-"""The extension of Sphinx that the site is built with; its parts are one idea per file."""
+"""Sphinx extension for building the site."""
 
 __all__ = ["setup"]
 
@@ -21,7 +21,7 @@ from docsite.shortcuts import add_shortcuts
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx when the extension is loaded."""
+    """Set up the extension; called by Sphinx."""
     mathml.add_renderer(app)
     app.add_directive("command-line", CommandLine)
     app.add_directive("command-summary", CommandSummary)
@@ -39,12 +39,12 @@ def setup(app: Sphinx) -> dict[str, bool]:
     return {"parallel_read_safe": False, "parallel_write_safe": True}
 
 
-# A value that takes more characters is not shown.
+# Maximum number of characters of a value that is shown.
 _LONG = 60
 
 
 def _describe_constants(app: Sphinx) -> None:
-    """Let autodoc see constants, which it would leave out because a comment is no docstring."""
+    """Document constants, which autodoc skips because comments are not docstrings."""
     for module in public_modules():
         names = constants(module)
         if not names:
@@ -67,7 +67,7 @@ def _convert(app: Sphinx, what: str, name: str, value: object, options: Any, lin
 
 
 def _name_aliases(app: Sphinx, doctree: nodes.document) -> None:
-    """Say what an alias stands for as the source does, not by the classes that come of it."""
+    """Show the value of an alias as in the source, not as the resulting classes."""
     for described in doctree.findall(desc):
         signature, content = described[0], described[-1]
         for paragraph in list(content.findall(nodes.paragraph)):
@@ -83,7 +83,7 @@ def _name_aliases(app: Sphinx, doctree: nodes.document) -> None:
 def _shorten(
     app: Sphinx, what: str, name: str, value: object, options: Any, *texts: str | None
 ) -> tuple[str | None, ...]:
-    """Say `Array`, `Scalar` and `ScalarLike` as the source does."""
+    """Show `Array`, `Scalar` and `ScalarLike` as in the source."""
     for long, short in _SHORTER.items():
         texts = tuple(text and text.replace(long, short) for text in texts)
     return texts
@@ -104,6 +104,6 @@ def _skip(
     skip: bool,  # noqa: FBT001 -- as Sphinx calls it
     options: Any,
 ) -> bool | None:
-    """Leave out the fields of a named tuple: the class says what they are."""
+    """Skip the fields of a named tuple, which the class describes."""
     is_field = str(getattr(value, "__doc__", "")).startswith("Alias for field number")
     return True if is_field else None

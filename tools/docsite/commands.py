@@ -1,4 +1,4 @@
-"""The reference of the command line, from the parsers themselves."""
+"""Reference of the command line, generated from the parsers."""
 
 __all__ = ["CommandLine", "CommandOptions", "CommandSummary", "anchor_of", "page_of", "parsers"]
 
@@ -18,7 +18,7 @@ _CODE = re.compile(r"(`[^`]+`|--[a-z][\w-]*)")
 
 @cache
 def parsers() -> tuple[argparse.ArgumentParser, ...]:
-    """Every parser, each before those of its subcommands."""
+    """Return every parser, each before those of its subcommands."""
     return tuple(_walk(build_parser()))
 
 
@@ -26,25 +26,25 @@ def _walk(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            # Two names of one command are one command.
+            # A command with two names is listed once.
             yield from (below for p in dict.fromkeys(action.choices.values()) for below in _walk(p))
 
 
 def anchor_of(words: Sequence[str]) -> str:
-    """The anchor of a command: `driftbayes-turbulence-run`."""
+    """Return the anchor of a command: `driftbayes-turbulence-run`."""
     return "-".join(words)
 
 
 def page_of(words: Sequence[str]) -> str:
-    """The page of a command: `commands/turbulence`."""
+    """Return the page of a command: `commands/turbulence`."""
     return f"commands/{words[1]}"
 
 
 class CommandLine(SphinxDirective):
-    """Every command with what it does; its name leads to its page."""
+    """Directive that lists every command with its summary, linked to its page."""
 
     def run(self) -> list[nodes.Node]:
-        """The list."""
+        """Return the list."""
         items = []
         for parser in parsers():
             if len(parser.prog.split()) == 2:
@@ -54,25 +54,25 @@ class CommandLine(SphinxDirective):
 
 
 class CommandSummary(SphinxDirective):
-    """What a command does: the argument is its name."""
+    """Directive for the summary of a command; the argument is its name."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """The description in its help."""
+        """Return the description from its help."""
         return [nodes.paragraph("", "", *_text(_parser(self.arguments[0]).description or ""))]
 
 
 class CommandOptions(SphinxDirective):
-    """How a command is called, and its arguments; subcommands have sections of their own."""
+    """Directive for usage and arguments of a command, with sections for subcommands."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Usage, arguments, examples and subcommands."""
+        """Return usage, arguments, examples and subcommands."""
         parser = _parser(self.arguments[0])
         below = [p for p in parsers() if p.prog.startswith(f"{parser.prog} ")]
-        return [*_described(parser), *(self._section(one) for one in below)]
+        return [*_described(parser), *(self._section(child) for child in below)]
 
     def _section(self, parser: argparse.ArgumentParser) -> nodes.section:
         name = parser.prog
@@ -90,7 +90,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
 
 
 def _described(parser: argparse.ArgumentParser) -> list[nodes.Node]:
-    """Usage, arguments and examples of a command."""
+    """Return usage, arguments and examples of a command."""
     usage = _formatter(parser)
     usage.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups, "")
     found: list[nodes.Node] = [
@@ -139,7 +139,7 @@ def _pair(terms: Sequence[object], text: list[nodes.Node]) -> nodes.definition_l
 
 
 def _text(text: str) -> list[nodes.Node]:
-    """A sentence, begun with a capital, with options and what stands in backticks as code."""
+    """Format a sentence: a capital first letter, options and backticked words as code."""
     text = " ".join(text.split())
     parts = _CODE.split(text[:1].upper() + text[1:])
     return [

@@ -1,7 +1,7 @@
-"""Docstrings of this project, Google style with Markdown, as the reStructuredText of autodoc.
+"""Convert docstrings from Google style with Markdown to reStructuredText for autodoc.
 
 Backticks are code, dollars formulas, `[eq:id]` cites an equation; sections are Args and Returns.
-Everything else is text, so that what reStructuredText takes for markup is escaped.
+Everything else is text; markup of reStructuredText in it is escaped.
 """
 
 __all__ = ["to_rst"]
@@ -21,7 +21,7 @@ _ITEM = re.compile(r"^(\*{0,2}\w+): +(.*)$")
 
 
 def to_rst(lines: list[str]) -> list[str]:
-    """The lines of one docstring, converted."""
+    """Convert the lines of a docstring."""
     out: list[str] = []
     for section, body in _sections(lines):
         if section == "Args":
@@ -35,7 +35,7 @@ def to_rst(lines: list[str]) -> list[str]:
 
 
 def _sections(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each section with its lines; what belongs to none has the empty name."""
+    """Yield each section with its lines; lines outside of sections have an empty name."""
     name = ""
     body: list[str] = []
     for line in lines:
@@ -52,7 +52,7 @@ def _sections(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _arguments(body: list[str]) -> list[str]:
-    """Lines `name: text`, continued by indented ones, as fields."""
+    """Convert lines `name: text`, continued by indented ones, to fields."""
     out: list[str] = []
     item: list[str] = []
     name = ""
@@ -68,7 +68,7 @@ def _arguments(body: list[str]) -> list[str]:
 
 
 def _blocks(lines: list[str]) -> list[str]:
-    """Paragraphs and lists as they are, displayed formulas as directives."""
+    """Convert displayed formulas to directives; leave paragraphs and lists unchanged."""
     text = "\n".join(lines)
     out: list[str] = []
     for n, part in enumerate(text.split("$$")):
@@ -93,8 +93,8 @@ def _replace(match: re.Match[str]) -> str:
         found = f":math:`{_one_line(found[1:-1])}`"
     elif match["equation"]:
         found = f"``{found}``"
-    # Markup begins and ends only beside a space or a sign; an escaped space, which is not shown,
-    # lets it stand beside any letter.
+    # Markup must begin and end next to a space or punctuation; an escaped space, which is not
+    # shown, allows it next to a letter.
     before = match.string[match.start() - 1 : match.start()]
     return ("\\ " if before.isalnum() else "") + found + "\\ "
 

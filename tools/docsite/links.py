@@ -1,4 +1,4 @@
-"""Links: those of files that lie beside docs/, and a check of all of them in what was built."""
+"""Links of included files, and a check of all links of the site."""
 
 __all__ = ["broken_links", "from_the_root", "loaded_from_elsewhere"]
 
@@ -12,20 +12,20 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from sphinx.application import Sphinx
 
-# The files of the root that are pages of the site, and the pages that include them.
+# Files of the root directory that are pages of the site, and the pages that include them.
 PAGES = {"CHANGELOG.md": "changes.md", "CONTRIBUTING.md": "contributing.md"}
 _LOADING = {"link", "script", "img", "source", "iframe", "video", "audio", "object", "embed"}
 
 
 def from_the_root(app: Sphinx, path: Path, page: str, text: list[str]) -> None:
-    """Let links of a file of the root, included in a page of docs/, lead where they led."""
+    """Adapt links of a file of the root directory that a page of docs/ includes."""
     text[0] = text[0].replace("](docs/", "](")
     for file, own in PAGES.items():
         text[0] = text[0].replace(f"]({file}", f"]({own}")
 
 
 class _Page(HTMLParser):
-    """Anchors of a page, its links, and what it loads."""
+    """Anchors, links and loaded resources of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class _Page(HTMLParser):
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
         targets = [values[name] for name in ("href", "src", "data") if name in values]
         self.links += targets
-        # A canonical address or a licence is said, not loaded.
+        # A canonical address or a licence is not loaded.
         if tag in _LOADING and values.get("rel") not in ("canonical", "license"):
             self.loads += targets
 
@@ -50,11 +50,11 @@ def _pages(site: Path) -> dict[Path, _Page]:
 
 
 def broken_links(site: Path, root: Path) -> list[str]:
-    """Links within the site, and from the Markdown files of the root into docs/, that lead nowhere.
+    """Return broken links within the site, and from Markdown files of the root into docs/.
 
     Args:
-        site: The folder that was built.
-        root: Of the repository.
+        site: Folder of the built site.
+        root: Root of the repository.
     """
     site = site.resolve()
     pages = _pages(site)
@@ -79,7 +79,7 @@ def broken_links(site: Path, root: Path) -> list[str]:
 
 
 def _broken(path: Path, link: str, pages: dict[Path, _Page]) -> str:
-    """Why a link leads nowhere, or nothing."""
+    """Return the reason why a link is broken; empty if it is not."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return ""
@@ -101,7 +101,7 @@ def _markdown_links(text: str) -> Iterator[str]:
 
 
 def loaded_from_elsewhere(site: Path) -> list[str]:
-    """What a page or a style sheet would fetch from the network."""
+    """Return resources that a page or style sheet would fetch from the network."""
     found = []
     for path, page in _pages(site).items():
         for link in page.loads:

@@ -1,4 +1,4 @@
-"""Formulas as MathML, made when the site is built: no script and no font is loaded to show them."""
+"""Formulas as MathML, generated at build time, so that no script or font is loaded."""
 
 __all__ = ["add_renderer"]
 
@@ -12,18 +12,18 @@ from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
 _LOG = logging.getLogger(__name__)
-# What latex2mathml does not know it shows as it came, with its backslash.
+# latex2mathml shows unknown commands unchanged, with the backslash.
 _UNKNOWN = re.compile(r"\\[A-Za-z]+")
-# Said so that latex2mathml understands it: the same formula in its words.
+# Equivalent LaTeX that latex2mathml understands.
 _BEFORE = (
     (re.compile(r"\\operatorname\{"), r"\\mathrm{"),
     (re.compile(r"\\(mathcal|mathbf|mathrm|mathbb) (\w)"), r"\\\1{\2}"),
     (re.compile(r"\\[bB]igg?[lr]?\\rvert"), r"\\big|"),
     (re.compile(r"\\[bB]igg?[lr]?(?=\\)"), ""),
 )
-# Browsers know little of MathML's alphabets: a single letter is upright only if it says so itself.
+# Browsers support few MathML alphabets: a single letter needs an attribute to be upright.
 # Letters come as such, but those of \mathrm as numbers; TeX has capital Greek letters upright.
-# Spaces as TeX sets them: none around a slash, a thin one after a named function.
+# Spaces as in TeX: none around a slash, a thin one after a named function.
 _AFTER = (
     (
         re.compile(r"<mi>(&#x000[4-7][0-9A-F];|&#x003[9A][0-9A-F];)</mi>"),
@@ -40,17 +40,17 @@ _AFTER = (
 
 
 def add_renderer(app: Sphinx) -> None:
-    """Make MathML the way in which the HTML builder writes formulas."""
+    """Let the HTML builder write formulas as MathML."""
     app.add_html_math_renderer("mathml", (_inline, None), (_display, None))
 
 
 def mathml(latex: str, display: str, where: nodes.Node | None = None) -> str:
-    """One formula; a command that is not understood is a warning, and so an error of the build."""
+    """Convert a formula; an unknown command causes a warning, which fails the build."""
     for pattern, better in _BEFORE:
         latex = pattern.sub(better, latex)
     try:
         text = convert(latex, display=display)
-    except Exception as error:  # the converter raises its own many kinds
+    except Exception as error:  # the converter raises many kinds of errors
         _LOG.warning("formula %r: %s: %s", latex, type(error).__name__, error, location=where)
         return ""
     if unknown := _UNKNOWN.findall(text):

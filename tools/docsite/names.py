@@ -1,4 +1,4 @@
-"""The public names of the package, and where the reference describes them."""
+"""Public names of the package, and their places in the reference."""
 
 __all__ = [
     "Assignment",
@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import driftbayes
 
-# Rooms that are run, by a command, and not imported.
+# Packages that are run by a command, not imported.
 _PROGRAMS = {"cli", "explore"}
 
 
 class Entry(NamedTuple):
-    """Where something is described: its name there, the page and the anchor."""
+    """Place of a description: name, page and anchor."""
 
     name: str
     page: str
@@ -34,9 +34,9 @@ class Entry(NamedTuple):
 
 
 def public_modules() -> list[str]:
-    """Modules whose `__all__` is for users.
+    """Return the modules whose `__all__` is public.
 
-    A room that lists names in its own `__init__` is public through these alone; in a room whose
+    A package that lists names in its `__init__` is public only through these; in a package whose
     `__init__` is empty, every module is.
     """
     found = ["driftbayes"]
@@ -52,7 +52,7 @@ def public_modules() -> list[str]:
 
 
 def constants(module: str) -> list[str]:
-    """Names that a module lists and that are neither classes nor functions."""
+    """Return names listed by a module that are neither classes nor functions."""
     home = importlib.import_module(module)
     values = {name: getattr(home, name) for name in _listed(module)}
     return [name for name, value in values.items() if not isinstance(value, type | FunctionType)]
@@ -63,10 +63,10 @@ def _listed(module: str) -> list[str]:
 
 
 class Names:
-    """All that the reference describes, found by any name under which the code knows it.
+    """Index of all descriptions by every name of the object in the code.
 
     Args:
-        entries: What is described.
+        entries: The descriptions.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
@@ -77,20 +77,20 @@ class Names:
             if home := _home(entry.name):
                 self._by_home.setdefault(home, entry)
             parts = entry.name.split(".")
-            # A member of a class needs the name of the class: `u_rms` is many things.
+            # A member needs the name of its class, because names like `u_rms` are ambiguous.
             for n in (2,) if _is_member(entry.name) else (1, 2):
                 self._by_end[".".join(parts[-n:])].append(entry)
 
     def find(
         self, target: str, *, module: str = "", owner: str = "", anywhere: bool = True
     ) -> Entry | None:
-        """The entry of a name as it stands in a text, or None.
+        """Find the entry of a name in a text, or None.
 
         Args:
             target: A full name, or the end of one.
-            module: Where it is said: names of this module come first.
-            owner: The class within that module whose members come before them.
-            anywhere: Whether a name that ends so will do, if there is only one.
+            module: Module of the text, whose names take precedence.
+            owner: Class within that module whose members take precedence over these.
+            anywhere: Whether to accept the only name that ends with the target.
         """
         for name in (f"{module}.{owner}.{target}", f"{module}.{target}", target):
             if entry := self._by_name.get(name) or self._by_home.get(_home(name)):
@@ -101,7 +101,7 @@ class Names:
 
 @cache
 def _home(name: str) -> Any:
-    """What two names of one object have in common: module and name where it was made."""
+    """Return a key that all names of an object share: module and name of its definition."""
     if not name.startswith("driftbayes"):
         return None
     found = resolve(name)
@@ -112,7 +112,7 @@ def _home(name: str) -> Any:
     if isinstance(value, ModuleType):
         return value.__name__
     if isinstance(owner, type):
-        # A method that a class inherits is described where it is written.
+        # An inherited method is described at its definition.
         for base in owner.__mro__:
             if end in vars(base) or end in getattr(base, "__annotations__", {}):
                 return (base.__module__, base.__qualname__, end)
@@ -123,7 +123,7 @@ def _home(name: str) -> Any:
 
 @cache
 def resolve(name: str) -> tuple[Any, Any] | None:
-    """The object of a full name, with what holds it."""
+    """Return the object of a full name, after its owner."""
     first, *rest = name.split(".")
     return _follow(importlib.import_module(first), tuple(rest))
 
@@ -134,17 +134,17 @@ def _is_member(name: str) -> bool:
 
 
 def is_type_variable(name: str) -> bool:
-    """Whether a full name is that of a type variable, of which there is nothing to describe."""
+    """Whether a full name is a type variable, which has no description."""
     found = resolve(name) if name.startswith("driftbayes.") else None
     return found is not None and isinstance(found[1], TypeVar)
 
 
 def _follow(holder: Any, path: tuple[str, ...]) -> tuple[Any, Any] | None:
-    """The object at the end of a path of names, with the last but one."""
+    """Follow a path of names; return the last object, after its owner."""
     if not path:
         return holder, holder
     first, *rest = path
-    # A name may be both, as `scan` is a function and the module in which it is written.
+    # A name may be an attribute and a module, like `scan`.
     steps = []
     if hasattr(holder, first):
         steps.append(getattr(holder, first))
@@ -169,7 +169,7 @@ def _module(name: str) -> ModuleType | None:
 
 
 class Assignment(NamedTuple):
-    """How a name gets its value in the source: the comment above, and the expression."""
+    """Assignment of a name in the source: the comment above, and the expression."""
 
     comment: tuple[str, ...]
     value: str
@@ -177,10 +177,10 @@ class Assignment(NamedTuple):
 
 @cache
 def assignment_of(name: str) -> Assignment:
-    """Where a constant or an alias is made; such comments are all the description that it has.
+    """Find the assignment of a constant or alias, whose comment is its description.
 
     Args:
-        name: Full name, such as `driftbayes.models.MODELS`.
+        name: Full name, for example `driftbayes.models.MODELS`.
     """
     module, _, end = name.rpartition(".")
     for source in (module, *_below(module)):
@@ -191,7 +191,7 @@ def assignment_of(name: str) -> Assignment:
 
 @cache
 def _assignments(module: str) -> dict[str, Assignment]:
-    """The first assignment of each name of a module."""
+    """Return the first assignment of each name of a module."""
     place = importlib.import_module(module).__file__
     if place is None:
         return {}

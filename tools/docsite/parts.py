@@ -1,4 +1,4 @@
-"""Public modules that no page of the reference names: all of them, on one page."""
+"""Page of all public modules that no other page of the reference describes."""
 
 __all__ = ["OtherModules"]
 
@@ -13,17 +13,17 @@ from docsite.names import public_modules
 
 
 class OtherModules(SphinxDirective):
-    """Describes what is left, so that a module that is new is never missing."""
+    """Directive that describes the remaining modules, so that none is missing."""
 
     def run(self) -> list[nodes.Node]:
-        """What autodoc makes of them."""
+        """Return the output of autodoc."""
         pages = Path(self.env.doc2path(self.env.docname)).parent.glob("*.md")
         named = {
             module
             for page in pages
             for module in re.findall(r"automodule:: (\S+)", page.read_text(encoding="utf-8"))
         }
-        # That of the package is the table of contents itself.
+        # The package itself is the table of contents.
         others = [name for name in public_modules()[1:] if name not in named]
         listed = [name for name in others if getattr(import_module(name), "__all__", [])]
         text = "\n\n".join(f".. rubric:: ``{name}``\n\n.. automodule:: {name}" for name in listed)

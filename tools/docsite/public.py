@@ -1,4 +1,4 @@
-"""The table of the names that `import driftbayes` gives, each with the first line it has to say."""
+"""Table of the public names of `driftbayes`, each with the first line of its docstring."""
 
 __all__ = ["PublicNames"]
 
@@ -13,16 +13,16 @@ from docsite.names import assignment_of
 
 
 class PublicNames(SphinxDirective):
-    """The public names of the package; `references` makes links of them."""
+    """Directive for the public names of the package; `references` adds the links."""
 
     def run(self) -> list[nodes.Node]:
-        """One definition list."""
+        """Return one definition list."""
         names = sorted(driftbayes.__all__, key=str.lower)
         return [nodes.definition_list("", *map(self._item, names))]
 
     def _item(self, name: str) -> nodes.definition_list_item:
         summary = _summary(name, getattr(driftbayes, name))
-        # An equation id is code, as in docstrings that are converted.
+        # An equation id is code, as in converted docstrings.
         inline, _ = self.parse_inline(re.sub(r"(\[eq:[\w-]+\])", r"`\1`", summary))
         term = nodes.term("", "", nodes.literal("", f"driftbayes.{name}"))
         text = nodes.definition("", nodes.paragraph("", "", *inline))
@@ -30,7 +30,7 @@ class PublicNames(SphinxDirective):
 
 
 def _summary(name: str, value: object) -> str:
-    """The first paragraph of the docstring, or the comment above a constant."""
+    """Return the first paragraph of the docstring, or the comment above a constant."""
     if isinstance(value, str):
         return "The version, as text."
     if isinstance(value, dict):

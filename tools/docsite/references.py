@@ -1,8 +1,8 @@
-"""Links that the texts do not write: code to its description, equation ids, commands, annotations.
+"""Automatic links: from code to its description, of equation ids, commands and annotations.
 
-A piece of code in a text that is the name of something becomes a link to it. So a page needs no
-syntax of the site's: `driftbayes.priors.scaling_priors` in backticks, in a page or in a docstring,
-is enough, and reads as well where no site is built.
+Code in a text that is the name of an object becomes a link to it. A page therefore needs no
+special syntax: `driftbayes.priors.scaling_priors` in backticks, in a page or in a docstring,
+is enough, and is also readable without the site.
 """
 
 __all__ = ["Links"]
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 EQUATIONS = "equations"
 _EQUATION = re.compile(r"\[eq:([\w-]+)\]")
 _NAME = re.compile(r"([A-Za-z_][\w.]*\w)(\(.*\))?", re.DOTALL)
-# Plain words such as `scan` are commands, options or columns as often as functions.
+# Plain words like `scan` are often commands, options or columns, not functions.
 _TELLING = re.compile(r"driftbayes\.|.*[a-z]_[a-z]|.*[a-z]\.[a-z_]|[A-Z][a-z]+", re.DOTALL)
 
 
@@ -32,7 +32,7 @@ _NOT_LINKED = nodes.reference | nodes.title | nodes.rubric | desc_signature
 
 
 class Links:
-    """The links of one build.
+    """Links of one build.
 
     Args:
         app: The build.
@@ -47,12 +47,12 @@ class Links:
 
     @cached_property
     def names(self) -> Names:
-        """What the reference describes; asked for when all pages have been read."""
+        """Index of the reference; used after all pages have been read."""
         objects = self.app.env.domains.python_domain.objects
         return Names(Entry(name, entry.docname, entry.node_id) for name, entry in objects.items())
 
     def mark_equations(self, app: Sphinx, doctree: nodes.document) -> None:
-        """Give each equation id of the table the anchor to which citations of it lead."""
+        """Add an anchor for citations to each equation id of the table."""
         if app.env.docname != EQUATIONS:
             return
         for row in doctree.findall(nodes.row):
@@ -64,7 +64,7 @@ class Links:
     def resolve_annotation(
         self, app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement
     ) -> nodes.Node | None:
-        """Names in signatures, which say where a thing is defined, not where it is described."""
+        """Resolve names in signatures, which give the definition, not the description."""
         if node.get("refdomain") != "py":
             return None
         if is_type_variable(node["reftarget"]):
@@ -73,7 +73,7 @@ class Links:
         return entry and self.link(node["refdoc"], entry, content)
 
     def link_code(self, app: Sphinx, doctree: nodes.document, page: str) -> None:
-        """Make links of the pieces of code that are the name of something."""
+        """Turn code that names an object into links."""
         for literal in list(doctree.findall(nodes.literal)):
             if isinstance(literal.parent, _NOT_LINKED):
                 continue
@@ -81,7 +81,7 @@ class Links:
                 literal.replace_self(self.link(page, entry, literal))
 
     def target(self, literal: nodes.literal) -> Entry | None:
-        """Where a piece of code should lead."""
+        """Return the target of a piece of code."""
         text = literal.astext()
         if match := _EQUATION.fullmatch(text):
             if match[1] not in self.equations:
@@ -101,13 +101,13 @@ class Links:
         return entry
 
     def link(self, page: str, entry: Entry, content: nodes.Element) -> nodes.reference:
-        """A link from a page to an entry."""
+        """Make a link from a page to an entry."""
         builder = self.app.builder
         return make_refnode(builder, page, entry.page, entry.anchor, content.deepcopy(), entry.name)
 
 
 def _command_words(text: str) -> tuple[str, ...]:
-    """The words of a command line that name a command: `driftbayes turbulence run`."""
+    """Return the words of a command line that name a command: `driftbayes turbulence run`."""
     known = {parser.prog for parser in parsers()}
     words: list[str] = []
     for word in text.split():
@@ -118,7 +118,7 @@ def _command_words(text: str) -> tuple[str, ...]:
 
 
 def _context(node: nodes.Node) -> tuple[str, str]:
-    """Module and class of the description in which something stands."""
+    """Return module and class of the description around a node."""
     while node.parent is not None:
         node = node.parent
         if isinstance(node, desc) and node.get("domain") == "py":

@@ -140,7 +140,7 @@ class Segments(Described):
         }
 
     def _rows(self, track: TrackSegments) -> list[dict[str, Any]]:
-        """One row for each segment of a track."""
+        """Return one row for each segment of a track."""
         rows = []
         for k, (i, j) in enumerate(pairwise(track.edges)):
             low, high = track.intervals[k - 1] if k else (track.times[0], track.times[0])
@@ -159,7 +159,7 @@ class Segments(Described):
         return rows
 
     def path(self, which: int) -> FloatArray:
-        """Positions of a track at its candidates, from its first one on."""
+        """Return the positions of a track at its candidates."""
         starts = np.concatenate([[0], np.cumsum(self.data.row_sizes)])
         run = self.runs[which]
         steps = self.data.dx[starts[run] : starts[run + 1]]
@@ -239,7 +239,7 @@ def find_segments(
     # Parts of one trajectory that was cut.
     names = [f"{n}/{k}" if n in repeated else n for k, n in enumerate(names)]
 
-    def segment_one(place: int) -> TrackSegments:
+    def segment(place: int) -> TrackSegments:
         number = long_enough[place]
         steps = slice(starts[number], starts[number + 1])
         fixes = slice(starts[number] + number, starts[number + 1] + number + 1)
@@ -261,7 +261,7 @@ def find_segments(
     group = 16 * count_threads()
     for first in range(0, len(long_enough), group):
         segmented += run_in_threads(
-            segment_one, [(i,) for i in range(first, min(first + group, len(long_enough)))]
+            segment, [(i,) for i in range(first, min(first + group, len(long_enough)))]
         )
         if progress is not None:
             progress("tracks", len(segmented), len(long_enough))

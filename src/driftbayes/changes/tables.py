@@ -213,7 +213,7 @@ class FilteredSegments(SegmentModel):
 
 
 def _log_density(prior: AbstractPrior, z: FloatArray) -> FloatArray:
-    """Evaluate the log-density of θ = exp z; without JAX, since threads call it."""
+    """Evaluate the log-density of θ = exp z, without JAX, because threads call it."""
     form = gamma_form(prior)
     if form is not None:
         return form.log_norm + (form.shape - 1) * z - form.rate * np.exp(z)
@@ -281,7 +281,7 @@ class LangevinSegments(FilteredSegments):
 
 
 def _conditional_variance(x: FloatArray) -> FloatArray:
-    r"""$x - 2(1 - e^{-x}) + (1 - e^{-2x})/2$, which is $x^3/3$ for small x."""
+    r"""Compute $x - 2(1 - e^{-x}) + (1 - e^{-2x})/2$, which is $x^3/3$ for small x."""
     small = np.minimum(x, 1.0)
     terms = [(2 - 2.0 ** (k - 1)) / factorial(k) * (-small) ** k for k in range(3, 28)]
     closed_form = x + 2 * np.expm1(-x) - 0.5 * np.expm1(-2 * x)
@@ -289,7 +289,7 @@ def _conditional_variance(x: FloatArray) -> FloatArray:
 
 
 def _prior_range(prior: AbstractPrior) -> tuple[float, float]:
-    """Return extreme quantiles of a prior; without JAX, since threads call it."""
+    """Return extreme quantiles of a prior, without JAX, because threads call it."""
     form = gamma_form(prior)
     if form is not None:
         low, high = gammaincinv(form.shape, _TAIL), gammainccinv(form.shape, 1e-3 * _TAIL)

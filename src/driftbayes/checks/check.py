@@ -1,4 +1,4 @@
-"""Goodness of fit: does a fitted model explain the data at all?"""
+"""Goodness of fit of fitted models."""
 
 __all__ = ["FitCheck", "ModelCheck", "check_fit"]
 
@@ -32,34 +32,34 @@ from driftbayes.typing import FloatArray
 
 Progress = Callable[[str, int, int], None]
 
-# A model is contradicted by a quantity whose adjusted p-value is smaller.
+# A quantity with a smaller adjusted p-value contradicts the model.
 LEVEL = FIT_LEVEL
-# The fewest replicas with which a p-value can be that small.
+# With fewer replicas, no p-value is below the level.
 _MIN_REPLICAS = 100
-# Numbers held at once: replicas are made in batches that stay in the cache.
+# Size of a batch of replicas, which stays in the cache.
 _BLOCK = 1 << 20
-# From here on the error of the regression exceeds the scatter of a replica.
+# Beyond this leverage, the error of the regression exceeds the scatter of a replica.
 _MAX_LEVERAGE = 1.0
-# A verdict names so many quantities at most.
+# Maximum number of quantities named in a verdict.
 _MAX_NAMED = 3
 
 
 @dataclass(frozen=True, eq=False)
 class ModelCheck:
-    """The goodness of fit of one model.
+    """Goodness of fit of one model.
 
     Args:
         model: Name of the model.
-        quantities: The quantities compared; none if the model could not be checked.
-        deviations: Data against replicas, by the quantity's name.
+        quantities: Quantities compared; none if the model could not be checked.
+        deviations: Deviation of the data from replicas, by name of the quantity.
         p_values: P-value of each quantity, adjusted for the number of lags and of quantities.
         n_replicas: Number of replicas.
-        seed: Key of the draws and of the replicas.
+        seed: Random seed of the draws and of the replicas.
         mode: Parameters at which innovations were computed.
         is_at_equal_fit: Whether replicas were compared at equal fit; if not, the prior keeps the
             parameters from fitting the data, and p-values are posterior predictive.
         status: `NOT_CHECKED` if no replicas could be drawn.
-        reason: Why not, in words.
+        reason: Reason for that status.
     """
 
     model: str
@@ -74,21 +74,21 @@ class ModelCheck:
     reason: str = ""
 
     def __repr__(self) -> str:
-        """The verdict."""
+        """Show the verdict."""
         return f"<ModelCheck: {self.model}: {self.verdict}>"
 
     @property
     def p_value(self) -> float:
         """P-value of all quantities together, the smallest adjusted one; NaN if not checked.
 
-        The fit of the parameters counts only where it fails: a posterior mode makes it good.
+        The fit of the parameters counts only if it fails: at a posterior mode it is usually good.
         """
         counted = [p for n, p in self.p_values.items() if n != "fit" or not self.is_at_equal_fit]
         return min(counted, default=np.nan)
 
     @property
     def unexplained(self) -> tuple[Quantity, ...]:
-        """Quantities with an adjusted p-value below the level, the most surprising first."""
+        """Quantities with an adjusted p-value below the level, the largest deviation first."""
         chosen = [q for q in self.quantities if self.p_values[q.name] < LEVEL]
 
         def key(quantity: Quantity) -> tuple[bool, float]:
@@ -99,7 +99,7 @@ class ModelCheck:
 
     @property
     def verdict(self) -> str:
-        """The end of a sentence that begins with the model."""
+        """Clause for a sentence that begins with the model."""
         if self.status is not Status.OK:
             return f"it could not be checked: {self.reason or self.status.advice}"
         failed = self.unexplained
@@ -116,7 +116,7 @@ class ModelCheck:
         return "; ".join(clauses)
 
     def _conflict(self) -> str:
-        """Which parameter the prior keeps from fitting the data, and by how much."""
+        """Describe the parameter for which prior and data conflict most."""
         quantity = next(q for q in self.quantities if q.name == "fit")
         z = self.deviations["fit"].z
         worst = int(np.abs(z).argmax())
@@ -124,12 +124,12 @@ class ModelCheck:
         value = f"{name} = {number(self.mode[name], 3)}" if name in self.mode else name
         way = "up" if z[worst] > 0 else "down"
         return (
-            f"its prior holds {value}, and the data pull it {way} by {abs(z[worst]):.1f} standard "
-            f"deviations of the replicas ({self.p_text('fit')})"
+            f"its prior conflicts with the data, which pull {value} {way} by "
+            f"{abs(z[worst]):.1f} standard deviations of the replicas ({self.p_text('fit')})"
         )
 
     def _failure(self, quantity: Quantity) -> str:
-        """A quantity that is not explained, with the number that deviates most."""
+        """Describe an unexplained quantity, with the value that deviates most."""
         found = self.deviations[quantity.name]
         worst = int(np.abs(found.z).argmax())
         text = self.p_text(quantity.name)
@@ -141,24 +141,24 @@ class ModelCheck:
         )
 
     def p_text(self, name: str) -> str:
-        """The adjusted p-value of a quantity in words."""
+        """Format the adjusted p-value of a quantity."""
         if name not in self.p_values:
             return "not checked"
+        # The smallest p-value that the replicas resolve.
         p, least = self.p_values[name], 1 / (self.n_replicas + 1)
-        # The least that so many replicas can tell.
         return f"p < {_rounded_up(least)}" if p <= least * 1.0001 else f"p = {number(p, 2)}"
 
     def p_cell(self, name: str) -> str:
-        """The same for a cell of a table."""
+        """Format the adjusted p-value of a quantity for a table."""
         return self.p_text(name).removeprefix("p ").removeprefix("= ")
 
     @property
     def overall_cell(self) -> str:
-        """The p-value of all quantities together, for a cell of a table."""
+        """P-value of all quantities together, for a table."""
         return "not checked" if np.isnan(self.p_value) else number(self.p_value, 2)
 
     def to_json(self) -> dict[str, Any]:
-        """The check as plain numbers and text."""
+        """Return the check as plain numbers and text."""
         return {
             "status": self.status.value,
             "reason": self.reason,
@@ -195,11 +195,11 @@ class ModelCheck:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FitCheck(Described):
-    """Whether models explain the data, each by itself, and which of them is the best.
+    """Goodness of fit of several models, with their comparison.
 
     Args:
-        models: The check of each model, by name.
-        comparison: What the evidences of the same models say.
+        models: Check of each model, by name.
+        comparison: Comparison of the evidences of the same models.
     """
 
     models: Mapping[str, ModelCheck]
@@ -207,17 +207,17 @@ class FitCheck(Described):
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
-        """The quantities compared: those of the first model that could be checked."""
+        """Quantities compared: those of the first model that could be checked."""
         return next((m.quantities for m in self.models.values() if m.quantities), ())
 
     @property
     def n_replicas(self) -> int:
-        """Replicas of each model that could be checked."""
+        """Number of replicas of each model that could be checked."""
         return max(m.n_replicas for m in self.models.values())
 
     @property
     def verdict(self) -> str:
-        """The best model of the set, and what it does not explain."""
+        """Verdict: the best model, and what it does not explain."""
         best = self.comparison.best
         check = self.models[best]
         without = (f"{n}: {why}; " for n, why in self.comparison.without_evidence.items())
@@ -253,20 +253,20 @@ class FitCheck(Described):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader should know of the fits."""
+        """Warnings of the fits."""
         evidences = self.comparison.evidences
         return tuple(f"{name}: {text}" for name, e in evidences.items() for text in e.warnings)
 
     def to_json(self) -> dict[str, Any]:
-        """The check as plain numbers and text."""
+        """Return the check as plain numbers and text."""
         about = self.comparison
         return {
             **about.facts,
             "level": LEVEL,
             "best": about.best,
             "models": {
-                name: {"probability": about.probabilities[name], **one.to_json()}
-                for name, one in self.models.items()
+                name: {"probability": about.probabilities[name], **check.to_json()}
+                for name, check in self.models.items()
             },
             "verdict": self.verdict,
             "priors_from_data": about.priors_from_data,
@@ -287,36 +287,35 @@ def check_fit(
     progress: Progress | None = None,
     **options: Any,
 ) -> FitCheck:
-    """Check fitted models against the data, each by itself.
+    """Test the goodness of fit of models.
 
     Draw `n_replicas` data sets from every model, each with parameters from the posterior and with
-    the runs, intervals and errors of the data, and compare data and replicas: mean displacement,
-    mean square displacement, autocovariance and kurtosis against lag, the distribution of
-    displacements, differences and correlation between particles, and of the innovations at the
-    posterior mode their shape, whiteness, isotropy and spread between particles. P-values are
-    adjusted for the number of comparisons: the probability that a true model is contradicted is
-    the level, 0.01.
+    the runs, intervals and errors of the data, and compare data and replicas: mean displacement;
+    mean square displacement, autocovariance and kurtosis against lag; the distribution of
+    displacements; differences and correlation between particles; and shape, whiteness, isotropy and
+    spread between particles of the innovations at the posterior mode. P-values are adjusted for the
+    number of comparisons: a true model is contradicted with probability 0.01, the level.
 
-    A model from which no replicas can be drawn gets the status `NOT_CHECKED`; if that is so for all
-    of them, the call is refused.
+    A model from which no replicas can be drawn gets the status `NOT_CHECKED`; it is an error if all
+    models are.
 
     Args:
         hypotheses: Model families with their priors, of different names.
         data: Displacements at one tau.
-        start_times: Time at which each run begins; tells which steps are simultaneous, without
-            which particles that move together are not looked for.
-        n_replicas: Replicas of each model, 100 or more.
-        seed: Key of the posterior draws and of the replicas.
-        method: Of the evidences and draws, as for `evidence`.
-        prior_probabilities: Probabilities of the models before the data.
-        progress: Called with a stage, how many are done, and of how many.
+        start_times: Time at which each run begins, to find simultaneous steps; without it, the
+            correlation between particles is not tested.
+        n_replicas: Number of replicas of each model, 100 or more.
+        seed: Random seed of the posterior draws and of the replicas.
+        method: Method of the evidences and draws, as for `evidence`.
+        prior_probabilities: Prior probabilities of the models.
+        progress: Called with the stage, the number done and the total.
         **options: Options of a method given by name.
     """
     check_names(hypotheses)
     if not isinstance(data, Displacements):
         raise DriftbayesError(
-            f"replicas are compared with displacements themselves, got {type(data).__name__}; "
-            "pass those"
+            f"data must be Displacements, got {type(data).__name__}; replicas cannot be compared "
+            "with sums"
         )
     if whole(n_replicas, "n_replicas") < _MIN_REPLICAS:
         raise DriftbayesError(
@@ -340,7 +339,7 @@ def check_fit(
             )
             evidences.append(draws.evidence)
         except DriftbayesError as error:
-            # The evidence alone, which ranks the model among the others, may still be had.
+            # The model can still be ranked by its evidence.
             evidences.append(evidence(hypothesis, data, **how))
             checks[name] = ModelCheck(
                 name, (), {}, {}, 0, int(seed), {}, status=Status.NOT_CHECKED, reason=str(error)
@@ -348,12 +347,12 @@ def check_fit(
     if all(check.status is not Status.OK for check in checks.values()):
         raise DriftbayesError(next(iter(checks.values())).reason)
     found = comparison_of(evidences, data, prior_probabilities)
-    p_values = {n: one.p_value for n, one in checks.items() if one.status is Status.OK}
+    p_values = {n: check.p_value for n, check in checks.items() if check.status is Status.OK}
     return FitCheck(checks, replace(found, fit_p_values=p_values))
 
 
 def _unreplicable(hypotheses: Sequence[Hypothesis], layout: Layout) -> dict[str, DriftbayesError]:
-    """Models that cannot be replicated, and why; refuse before the work if that is all of them."""
+    """Find models that cannot be replicated, with the errors; raise if all of them cannot."""
     refused: dict[str, DriftbayesError] = {}
     for hypothesis in hypotheses:
         try:
@@ -385,7 +384,7 @@ def _checked(
     n_blocks = -(-n // max(_BLOCK // observed.size, 1))
     size = -(-n // n_blocks)
     for low in range(0, n, size):
-        # Blocks of one size, the last filled up: another would be compiled anew.
+        # The last block is filled up, since another size would be compiled anew.
         numbers = np.arange(low, low + size) % n
         block = replicate(numbers)
         kept = min(size, n - low)
@@ -397,7 +396,7 @@ def _checked(
             progress(f"replicas of {hypothesis.name}", low + kept, n)
     others = {q.name: np.concatenate([part[q.name] for part in found]) for q in chosen}
     all_fits = np.concatenate([own_fit, *fits])
-    # A parameter for which no data set has a finite score says nothing.
+    # Omit parameters for which no data set has a finite score.
     known = np.isfinite(all_fits).any(axis=0)
     all_fits = all_fits[:, known]
     _check_finite(hypothesis.name, "scores of the replicas", all_fits)
@@ -438,7 +437,7 @@ def _checked(
 
 
 def _check_finite(model: str, what: str, values: FloatArray) -> None:
-    """Refuse to judge by replicas of which some failed: the rest are not a fair sample."""
+    """Refuse replicas if any failed: the rest are not a fair sample."""
     bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
     if bad.any():
         raise DriftbayesError(
@@ -448,7 +447,7 @@ def _check_finite(model: str, what: str, values: FloatArray) -> None:
 
 
 def _mode(hypothesis: Hypothesis, record: Evidence) -> FloatArray:
-    """The posterior mode; the mean where the mode is not inside the prior's range."""
+    """Return the posterior mode; the mean where the mode is outside the prior's range."""
     mode = np.array([record.map[name] for name in hypothesis.names])
     inside = np.isfinite(np.asarray(hypothesis.to_unconstrained(jnp.asarray(mode))))
     mean = np.array([record.posterior_mean[name] for name in hypothesis.names])
@@ -460,12 +459,12 @@ def _listed(parts: Sequence[str]) -> str:
 
 
 def _short(value: float) -> str:
-    """Three digits, without zeros that are none."""
+    """Format a number with three digits."""
     return number(value, 3) if abs(value) < 1e5 else f"{value:.2e}".replace("e+0", "e")
 
 
 def _rounded_up(value: float) -> str:
-    """A bound in one digit, not below the value: 1/501 is 0.002."""
+    """Round up to one digit: 1/501 is 0.002."""
     power = 10.0 ** np.floor(np.log10(value))
     return number(np.ceil(value / power * (1 - 1e-9)) * power, 1)
 

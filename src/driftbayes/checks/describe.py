@@ -12,7 +12,7 @@ from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.representation import Card, Curve, Panel, Table, describe
 from driftbayes.typing import FloatArray
 
-# Quantity: title, label of the vertical axis.
+# Title of each quantity, and label of its vertical axis.
 _TITLES = {
     "fit": ("best-fitting parameters", "pull of the data, in sd"),
     "mean": ("mean displacement", "deviation, in sd"),
@@ -20,18 +20,18 @@ _TITLES = {
     "autocovariance": ("autocovariance of steps", "over the variance"),
     "kurtosis": ("kurtosis", "3 for a Gaussian"),
     "distribution": ("steps beyond a size", "over median replica"),
-    "particles": ("spread between particles", "mean square over all's"),
+    "particles": ("spread between particles", "relative mean square"),
     "together": ("correlation of particles", "mean over pairs"),
     "axes": ("innovations: isotropy", "deviation, in sd"),
     "innovation_shape": ("innovations: shape", "deviation, in sd"),
     "innovation_whiteness": ("innovations: correlation", ""),
     "innovation_particles": ("innovations: particles", "spread, 1 by chance"),
 }
-# Numbers of different kinds, in units of the half width of their band.
+# Values of different kinds, shown in units of the half width of their band.
 _IN_SD = ("mean", "axes", "innovation_shape")
-# Numbers that are not a curve.
+# Values that are not a curve.
 _SEPARATE = (*_IN_SD, "fit", "together", "innovation_particles")
-# Relative to the median of the replicas: differences of numbers over decades would not be seen.
+# Values over several decades, shown relative to the median of the replicas.
 _RELATIVE = ("msd", "distribution")
 
 
@@ -64,18 +64,18 @@ def describe_check(check: FitCheck) -> Card:
 
 @dataclass(frozen=True, eq=False)
 class Deviations:
-    """Data and replicas in one quantity, relative to what makes differences visible.
+    """Data and replicas in one quantity, scaled for a figure.
 
     Args:
         title: Name of the quantity.
         y_label: Label of the vertical axis.
-        x_label: Label of the horizontal axis; of separate numbers, their names.
-        x: Places on the horizontal axis.
+        x_label: Label of the horizontal axis, or the names of separate values.
+        x: Positions on the horizontal axis.
         observed: Values of the data.
         band: Low, median and high of 95 % of the replicas.
-        fitted: The same of those that would have been fitted like the data.
-        is_curve: Whether the values belong together as a curve.
-        reference: Value that the model expects, if there is one.
+        fitted: The same at equal fit.
+        is_curve: Whether the values form a curve.
+        reference: Expected value under the model, if there is one.
     """
 
     title: str
@@ -129,7 +129,7 @@ def deviations_of(check: ModelCheck, name: str) -> Deviations:
 
 
 def fit_panels(check: FitCheck) -> list[Panel]:
-    """Describe the data among replicas of the best model, one panel for each curve."""
+    """Describe the data and replicas of the best model, one panel for each curve."""
     best = check.models[check.comparison.best]
     panels = []
     for quantity in best.quantities:

@@ -1,7 +1,7 @@
-"""Between displacements and innovations: what of each step the earlier ones do not predict.
+"""Conversion between displacements and innovations, the unpredicted parts of steps.
 
-Both directions are exact, and each undoes the other. Models with a state-space form take the Kalman
-filter, others, at regular times, the Durbin--Levinson filters.
+Both directions are exact inverses of each other. Models with a state-space form use the Kalman
+filter; others, at regular times, the Durbin--Levinson filters.
 """
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "class_log_weights",
     "colour",
     "drift",
-    "is_turning",
     "replica_engine",
     "tensor_root",
     "whiten",
@@ -37,23 +36,21 @@ from driftbayes.models import AbstractModel, Mixture
 from driftbayes.models._prepare import make_engine
 from driftbayes.typing import FloatArray, IntArray
 
-# Distance of the points of the differences in unconstrained parameters, mostly logarithms. Their
-# error is about 1e-13 of the third derivative and, from rounding, 1e-12 of ln p.
+# Central differences of fourth order in unconstrained parameters, mostly logarithms. Their error is
+# about 1e-13 of the third derivative and, from rounding, 1e-12 of ln p.
 _STEP = 1e-3
-# Central differences of fourth order.
 _OFFSETS = np.array([-2.0, -1.0, 1.0, 2.0])
 _WEIGHTS = np.array([1.0, -8.0, 8.0, -1.0]) / 12
-# Longest run for which models without a state-space form are replicated, in O(steps²).
-_LONGEST = 4096
+# Longest run for models without a state-space form, which are replicated in O(steps²).
+_MAX_STEPS = 4096
 
 
 class Layout:
-    """The shape of a data set: which steps there are, how long each took, and whose they are.
+    """Shape of a data set: runs of steps, their intervals and particles.
 
     Args:
         data: Displacements.
-        start_times: Time at which each run begins; None if it is not known which steps are
-            simultaneous.
+        start_times: Time at which each run begins; None if unknown.
     """
 
     def __init__(self, data: Displacements, start_times: FloatArray | None = None) -> None:
@@ -63,10 +60,10 @@ class Layout:
         self.is_full = bool(self.valid.all())
         self.interval: FloatArray = np.full(self.valid.shape, data.tau)
         self.interval[self.valid] = data.interval
-        # Numbers of trajectories without those that gave no run.
+        # Numbers of particles, without trajectories that have no run.
         self.owner: IntArray = np.unique(data.trajectory, return_inverse=True)[1]
         self.n_particles = int(self.owner.max()) + 1
-        # The group of simultaneous steps that each belongs to, in the order of the data.
+        # Group of simultaneous steps of each step, in the order of the data.
         self.moments: IntArray | None = None
         if start_times is not None:
             self.moments = self._simultaneous(np.asarray(start_times, dtype=np.float64))
@@ -80,7 +77,7 @@ class Layout:
             )
         length = np.where(self.valid, self.interval, 0.0)
         ends = start_times[:, None] + np.cumsum(length, axis=1)
-        # Clocks that differ by less than a thousandth of a step agree.
+        # Times that differ by less than a thousandth of a step are equal.
         grid = 1e-3 * float(np.median(self.data.interval))
         limits = np.stack([ends - length, ends], axis=-1)[self.valid]
         ticks = np.rint((limits - limits.min()) / grid).astype(np.int64)
@@ -88,7 +85,7 @@ class Layout:
         return groups if np.bincount(groups).max() > 1 else None
 
     def pad(self, dx: FloatArray) -> FloatArray:
-        """Steps (..., step, dim) as (..., run, step, dim), zero where a run has ended."""
+        """Reshape steps (..., step, dim) to (..., run, step, dim), zero where a run has ended."""
         if self.is_full:
             return dx.reshape(*dx.shape[:-2], *self.valid.shape, dx.shape[-1])
         whole = np.zeros((*dx.shape[:-2], *self.valid.shape, dx.shape[-1]))
@@ -96,7 +93,7 @@ class Layout:
         return whole
 
     def per_particle(self, values: FloatArray) -> FloatArray:
-        """Sums (..., particle) of what is given for each run (..., run)."""
+        """Sum values of runs (..., run) over the runs of each particle (..., particle)."""
         if self.n_particles == self.n_runs:
             return values[..., np.argsort(self.owner)]
         total = np.zeros((self.n_particles, *values.shape[:-1]))
@@ -104,53 +101,48 @@ class Layout:
         return np.moveaxis(total, 0, -1)
 
 
-def is_turning(model: AbstractModel) -> bool:
-    """Whether a class of models couples two axes by a common sense of rotation."""
-    return model.is_turning
-
-
 def replica_engine(model: AbstractModel, data: Displacements) -> FilterEngine:
-    """The engine that turns steps of these runs into innovations, and innovations into steps.
+    """Make the engine that converts steps of these runs to innovations and back.
 
     Raises:
-        DriftbayesError: No engine can do so for the model and these data.
+        DriftbayesError: There is none for this model and these data.
     """
     if model.has_state_space:
         return FilterEngine(make_runs(data))
     if not data.is_regular:
         raise DriftbayesError(
-            f"{model.name} has no state-space form, without which irregular times, kept gaps and "
-            "measurement errors cannot be replicated; choose a regular tau, or split at gaps"
+            f"{model.name} has no state-space form, so irregular times, kept gaps and measurement "
+            "errors cannot be replicated; choose a regular tau, or split at gaps"
         )
-    if data.n_steps > _LONGEST:
+    if data.n_steps > _MAX_STEPS:
         raise DriftbayesError(
-            f"{model.name} has no state-space form, and runs of {data.n_steps} steps are too "
-            f"long to be replicated without; cut them with n_tau of {_LONGEST} or less"
+            f"{model.name} has no state-space form, so runs of {data.n_steps} steps are too long "
+            f"to be replicated; cut them with n_tau of {_MAX_STEPS} or less"
         )
     return ToeplitzEngine(make_runs(data))
 
 
 def colour(engine: FilterEngine, rows: Rows, kicks: FloatArray) -> FloatArray:
-    """Displacements (set, step, dim) of Gaussian models from innovations of unit variance.
+    """Compute displacements (set, step, dim) of Gaussian models from standard innovations.
 
     A model with a common sense of rotation turns anticlockwise.
     """
-    if not is_turning(rows.hypothesis.model):
+    if not rows.hypothesis.model.is_turning:
         return engine.colour(rows, kicks)
     z = engine.colour(rows, kicks[..., :1] + 1j * kicks[..., 1:])
     return np.concatenate([z.real, z.imag], axis=-1)
 
 
 def whiten(engine: FilterEngine, rows: Rows, dx: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Innovations of unit variance under one Gaussian model, and the variances they had before.
+    """Compute standardised innovations under one Gaussian model, and their variances.
 
-    Under a model with a common sense of rotation each data set is whitened with the sense that is
-    likelier for it.
+    Under a model with a common sense of rotation, each data set is whitened with its more likely
+    sense.
 
     Returns:
         Innovations (set, step, dim), and variances (set, step).
     """
-    if not is_turning(rows.hypothesis.model):
+    if not rows.hypothesis.model.is_turning:
         return engine.whiten(rows, dx)
     z = dx[..., 0] + 1j * dx[..., 1]
     white, variances = engine.whiten(rows, np.stack([z, z.conj()], axis=-1))
@@ -163,9 +155,9 @@ def whiten(engine: FilterEngine, rows: Rows, dx: FloatArray) -> tuple[FloatArray
 def tensor_root(
     hypothesis: Hypothesis, theta: FloatArray, n_dim: int, *, inverse: bool
 ) -> FloatArray | None:
-    """Square root of the tensor by which the axes' covariances differ, at each θ; None if alike."""
+    """Compute the square root of the anisotropy tensor at each θ; None if isotropic."""
     model = hypothesis.model
-    if model.kind != "channels" or is_turning(model):
+    if model.kind != "channels" or model.is_turning:
         return None
     (tensor,) = evaluate(hypothesis, theta, _inverse_shape(n_dim))
     values, vectors = np.linalg.eigh(tensor)
@@ -179,22 +171,22 @@ def _inverse_shape(n_dim: int) -> Callable[[AbstractModel], tuple[Any, ...]]:
 
 
 def drift(layout: Layout, dx: FloatArray, flow: FloatArray) -> FloatArray:
-    """What a mean flow adds to steps (..., run, step, dim), zero where a run has ended."""
+    """Compute the contribution of a mean flow to steps (..., run, step, dim)."""
     n_dim = layout.n_dim
     table = flow.reshape(n_dim, -1)
     steady = layout.interval[..., None] * table[:, 0]
     if table.shape[1] == 1 or layout.data.start is None:
         return steady
-    # From the first position of each run, counted from the centre of the data.
+    # Positions relative to the centre of the data.
     start = (layout.data.start - layout.data.centre)[:, None]
     begin = start + np.cumsum(dx, axis=-2) - dx
     return np.asarray(steady + layout.interval[..., None] * (begin @ table[:, 1:].T))
 
 
 def carried(layout: Layout, dx: FloatArray, flow: FloatArray) -> FloatArray:
-    """Steps (run, step, dim) of particles that a mean flow carries; subtracting `drift` undoes it.
+    """Add a mean flow to steps (run, step, dim); the inverse of subtracting `drift`.
 
-    What the flow adds to a step depends on the steps before it.
+    The contribution to a step depends on the steps before it.
     """
     table = flow.reshape(layout.n_dim, -1)
     if table.shape[1] == 1 or layout.data.start is None:
@@ -208,17 +200,17 @@ def carried(layout: Layout, dx: FloatArray, flow: FloatArray) -> FloatArray:
 
 
 class Whitener:
-    """Innovations of data sets of one layout, under one model with its parameters.
+    """Innovations of data sets of one layout, under one model at fixed parameters.
 
-    Of a mixture each particle is whitened by the class that it most probably belongs to; of
-    particles with scales of their own by the common model, so that their innovations differ in
-    size. A mean flow is subtracted first.
+    A mixture whitens each particle by its most probable class. Particles with individual scales are
+    whitened by the common model, so that their innovations differ in size. A mean flow is
+    subtracted first.
 
     Args:
         hypothesis: Model family and prior.
-        theta: Its parameters.
+        theta: Parameters.
         layout: Shape of the data.
-        flow: Mean flow, if the model has one, as `drift` takes it.
+        flow: Coefficients of the mean flow, if the model has one.
     """
 
     def __init__(
@@ -236,7 +228,7 @@ class Whitener:
         self._root = tensor_root(hypothesis, theta[None], layout.n_dim, inverse=True)
 
     def __call__(self, dx: FloatArray) -> FloatArray:
-        """Innovations (set, run, step, dim) of many data sets, zero where a run has ended."""
+        """Compute innovations (set, run, step, dim) of many data sets, zero after a run's end."""
         layout = self._layout
         if self._flow is not None:
             dx = dx - drift(layout, dx, self._flow)
@@ -260,7 +252,7 @@ class Whitener:
 
 
 def class_log_weights(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
-    """Ln of the weight of each class of a mixture at each θ, (point, class); of one class, 0."""
+    """Return ln of the weight of each class of a mixture at each θ, (point, class)."""
     if not isinstance(hypothesis.model, Mixture):
         return np.zeros((len(theta), 1))
     return evaluate(hypothesis, theta, _log_weights)[0]
@@ -273,7 +265,7 @@ def _log_weights(model: Any) -> tuple[Any, ...]:
 class Score:
     """Derivatives of ln p(D | θ) at the posterior mode, in unconstrained parameters.
 
-    A mean flow is integrated out of the density; its least-squares estimate stands for it.
+    A mean flow is integrated out of the density; its least-squares estimate is appended.
 
     Args:
         hypothesis: Model family and prior.
@@ -291,7 +283,7 @@ class Score:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each number belongs to."""
+        """Name of each component."""
         names, n_dim = self._hypothesis.names, self._layout.n_dim
         if not self._has_flow:
             return names
@@ -301,10 +293,10 @@ class Score:
         return (*names, *flow)
 
     def __call__(self, dx: FloatArray) -> FloatArray:
-        """Scores (set, parameter) of many data sets, given their steps (set, run, step, dim)."""
-        return np.stack([self._of_one(steps[self._layout.valid]) for steps in dx])
+        """Compute scores (set, parameter) of data sets with steps (set, run, step, dim)."""
+        return np.stack([self._score(steps[self._layout.valid]) for steps in dx])
 
-    def _of_one(self, steps: FloatArray) -> FloatArray:
+    def _score(self, steps: FloatArray) -> FloatArray:
         model = self._hypothesis.model
         data = replace(self._layout.data, dx=steps)
         slope = self._slope(make_engine(data, model.needs(), is_turning=model.is_turning))
@@ -327,7 +319,7 @@ class Score:
 
 
 class _Remembered:
-    """Formulas that many data sets of the same times ask for: computed once."""
+    """Cached formulas, for many data sets with the same times."""
 
     def __init__(self, formulas: Formulas) -> None:
         self._formulas = formulas
@@ -362,7 +354,7 @@ class _Remembered:
         return self._formulas.mean_square_displacements(lags)
 
     def part(self, rows: slice) -> Formulas:
-        """The same for some of the rows."""
+        """Return cached formulas for some of the rows."""
         key = ("part", rows.start, rows.stop)
         part: _Remembered = self._once(key, lambda: _Remembered(self._formulas.part(rows)))
         return part

@@ -1,4 +1,4 @@
-"""Data sets of the same shape as the one observed, drawn from a fitted model."""
+"""Replicas: data sets of the same shape as the observed one, drawn from a fitted model."""
 
 __all__ = ["Replicator", "check_replicable", "mean_flows"]
 
@@ -13,7 +13,6 @@ from driftbayes.checks.innovations import (
     carried,
     class_log_weights,
     colour,
-    is_turning,
     replica_engine,
     tensor_root,
 )
@@ -24,7 +23,7 @@ from driftbayes.magnitudes import whole
 from driftbayes.models import AbstractModel
 from driftbayes.typing import FloatArray, IntArray
 
-# What distinguishes a model that is not plain, by the field that says so.
+# Fields of models of each kind that can be replicated.
 _KNOWN = {
     "channels": ("flow", "h"),
     "trajectories": ("others", "scatter"),
@@ -34,24 +33,23 @@ _KNOWN = {
 
 
 def check_replicable(model: AbstractModel, layout: Layout) -> None:
-    """Refuse, before the work is done, a model that could not be replicated."""
+    """Refuse a model that cannot be replicated."""
     fields = {*model.__dataclass_fields__, "parameters"}
-    if not is_turning(model) and not any(name in fields for name in _KNOWN.get(model.kind, ())):
-        msg = f"no way is known to replicate data under {model.name}; leave it out of the check"
-        raise DriftbayesError(msg)
+    if not model.is_turning and not any(name in fields for name in _KNOWN.get(model.kind, ())):
+        raise DriftbayesError(f"{model.name} cannot be replicated; omit it from the check")
     replica_engine(model, layout.data)
 
 
 class Replicator:
-    """Replicas of a data set, each from one posterior draw: same runs, intervals and errors.
+    """Replicas of a data set with the same runs, intervals and errors, one per posterior draw.
 
-    Replica r depends on the seed, the name of the model and r, and on nothing else: more replicas
-    leave the first ones as they were.
+    Replica r depends only on the seed, the name of the model and r, so that more replicas do not
+    change the first ones.
 
     Args:
         draws: Draws from the posterior.
         layout: Shape of the data.
-        seed: Key of the random numbers.
+        seed: Random seed.
     """
 
     def __init__(self, draws: PosteriorDraws, layout: Layout, seed: int) -> None:
@@ -61,14 +59,14 @@ class Replicator:
         self._engine = replica_engine(draws.hypothesis.model, layout.data)
         self._flows = None
         if (flows := mean_flows(draws.hypothesis, draws.theta, layout)) is not None:
-            # Symmetric roots, which rounding does not turn where variances are equal.
+            # Symmetric roots, which rounding does not rotate if variances are equal.
             values, vectors = np.linalg.eigh(flows[1])
             sizes = np.sqrt(np.maximum(values, 0.0))[:, None]
             self._flows = flows[0], (vectors * sizes) @ np.swapaxes(vectors, 1, 2)
         self._senses = _anticlockwise(draws.hypothesis, draws.theta, layout)
 
     def __call__(self, numbers: Sequence[int] | IntArray) -> FloatArray:
-        """Steps (replica, run, step, dim) of some replicas, zero where a run has ended."""
+        """Draw steps (replica, run, step, dim) of replicas, zero where a run has ended."""
         layout, hypothesis = self._layout, self._draws.hypothesis
         theta = self._draws.theta[numbers]
         rngs = [self._rng(int(number)) for number in numbers]
@@ -95,18 +93,18 @@ class Replicator:
             dx *= layout.valid[..., None]
         fractions, spreads = (_values(hypothesis, theta, name) for name in ("fraction", "spread"))
         if fractions is not None and spreads is not None:
-            for one, rng, fraction, spread in zip(dx, rngs, fractions, spreads, strict=True):
+            for replica, rng, fraction, spread in zip(dx, rngs, fractions, spreads, strict=True):
                 fixes = (layout.n_runs, layout.n_steps + 1)
                 error = spread * rng.standard_normal((*fixes, layout.n_dim))
                 error *= rng.random((*fixes, 1)) < fraction
-                one += np.diff(error, axis=1)
+                replica += np.diff(error, axis=1)
             dx *= layout.valid[..., None]
         return dx
 
     def _coloured(
         self, theta: FloatArray, kicks: FloatArray, rngs: Sequence[np.random.Generator]
     ) -> FloatArray:
-        """Steps (replica, step, dim) from innovations; of a mixture, a class for each particle."""
+        """Compute steps (replica, step, dim) from innovations; a mixture draws a class."""
         layout, hypothesis = self._layout, self._draws.hypothesis
         n_classes = Rows(hypothesis, theta).n_components
         places = n_classes * np.arange(len(theta))
@@ -131,7 +129,7 @@ class Replicator:
 
 
 def _values(hypothesis: Hypothesis, theta: FloatArray, name: str) -> FloatArray | None:
-    """A parameter of the model at each θ, inferred or fixed; None if the model has none of it."""
+    """Return a parameter of the model at each θ, inferred or fixed; None if it has none."""
     if name not in hypothesis.model.parameters:
         return None
     if name in hypothesis.names:
@@ -143,11 +141,10 @@ def _values(hypothesis: Hypothesis, theta: FloatArray, name: str) -> FloatArray 
 def mean_flows(
     hypothesis: Hypothesis, theta: FloatArray, layout: Layout
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Posterior means and covariances of the mean flow at each θ; None if there is none.
+    """Compute posterior means and covariances of the mean flow at each θ; None if there is none.
 
-    Of a flow that is linear in space, those of all its coefficients.
-
-    From the prior the flow of a replica would be nothing like the one observed.
+    A flow that is linear in space has several coefficients. Flows drawn from the prior would be
+    unlike the observed one.
     """
     if "flow" not in hypothesis.model.parameters:
         return None
@@ -162,8 +159,8 @@ def _flow(model: Any, seen: Any) -> tuple[Any, ...]:
 
 
 def _anticlockwise(hypothesis: Hypothesis, theta: FloatArray, layout: Layout) -> FloatArray | None:
-    """Probability at each θ that particles turn anticlockwise; None if they have no sense."""
-    if not is_turning(hypothesis.model):
+    """Compute the probability of anticlockwise rotation at each θ; None without rotation."""
+    if not hypothesis.model.is_turning:
         return None
     engine = Batch.of(layout.data, model=hypothesis.model).engine(0, hypothesis.model)
     return evaluate_with_sums(hypothesis, theta, engine, _sense)[0]

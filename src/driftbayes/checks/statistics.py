@@ -1,4 +1,4 @@
-"""What is compared between data and replicas: a dozen numbers for each of a few quantities."""
+"""Quantities compared between data and replicas, each with up to a dozen values."""
 
 __all__ = ["Quantity", "lags_of", "quantities", "statistics"]
 
@@ -13,27 +13,27 @@ from driftbayes.diagnostics.averages import kurtosis
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 
-# The most lags: more would say the same again, since they are correlated.
-_N_LAGS = 10
-# Displacements are counted beyond these multiples of their own root mean square.
+# More lags would add little, since they are correlated.
+_MAX_LAGS = 10
+# Thresholds for displacements, relative to their root mean square, and the fractions of Gaussian
+# displacements beyond them.
 _THRESHOLDS = np.array([0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
-# Of Gaussian ones this share lies beyond each.
-_SHARES = erfc(_THRESHOLDS / np.sqrt(2))
+_FRACTIONS = erfc(_THRESHOLDS / np.sqrt(2))
 _QUANTILES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-# Fewer particles or pairs than this tell nothing of their distribution.
-_FEW = 5
+# Minimum number of particles or pairs for a distribution.
+_MIN_COUNT = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """A property of a data set, as a handful of numbers.
+    """Property of a data set, with one or more values.
 
     Args:
         name: Short name.
-        words: What a model does or does not explain, in words.
-        about: What `at` is.
-        at: Lags in steps, thresholds or probabilities; one zero for a single number.
-        places: What each number is, in words; empty for a single number.
+        words: Name in a sentence.
+        about: Label of `at`.
+        at: Lags in steps, thresholds or probabilities; one zero for a single value.
+        places: Label of each value; empty for a single value.
         is_log: Whether logarithms are compared.
     """
 
@@ -46,25 +46,25 @@ class Quantity:
 
 
 def lags_of(layout: Layout, longest: int) -> IntArray:
-    """Lags from 1 up to `longest`, evenly spaced in logarithm if they are many.
+    """Return lags from 1 to `longest` with five or more pairs.
 
-    Only those that five pairs have or more.
+    They are evenly spaced in logarithm if there are many.
     """
     if longest < 1:
         return np.zeros(0, dtype=np.int64)
     last = min(longest, max(layout.n_steps // 2, 4))
-    lags = np.unique(np.rint(np.geomspace(1, last, _N_LAGS)).astype(np.int64))
-    if last <= _N_LAGS:
+    lags = np.unique(np.rint(np.geomspace(1, last, _MAX_LAGS)).astype(np.int64))
+    if last <= _MAX_LAGS:
         lags = np.arange(1, last + 1)
     pairs = [np.maximum(layout.data.row_sizes - (lag - 1), 0).sum() for lag in lags]
-    return lags[np.array(pairs) * layout.n_dim >= _FEW]
+    return lags[np.array(pairs) * layout.n_dim >= _MIN_COUNT]
 
 
 def quantities(layout: Layout) -> list[Quantity]:
-    """The quantities that these data have; short runs and few particles have fewer."""
+    """List the quantities to compare; there are fewer for short runs and few particles."""
     spread = lags_of(layout, layout.n_steps)
     memory = lags_of(layout, layout.n_steps - 1)
-    thresholds = _THRESHOLDS[layout.data.dx.size * _SHARES >= _FEW]
+    thresholds = _THRESHOLDS[layout.data.dx.size * _FRACTIONS >= _MIN_COUNT]
     axes = np.arange(layout.n_dim)
     found = [
         Quantity(
@@ -85,10 +85,10 @@ def quantities(layout: Layout) -> list[Quantity]:
             "the distribution of displacements",
             "|Δx| over its rms",
             thresholds,
-            tuple(f"share beyond {t:g} rms" for t in thresholds),
+            tuple(f"fraction beyond {t:g} rms" for t in thresholds),
         )
     )
-    if layout.n_particles >= _FEW:
+    if layout.n_particles >= _MIN_COUNT:
         found.append(
             Quantity(
                 "particles",
@@ -115,7 +115,7 @@ def quantities(layout: Layout) -> list[Quantity]:
     if len(memory):
         words = "the whiteness of the innovations"
         found.append(_by_lag("innovation_whiteness", words, memory))
-    if layout.n_particles >= _FEW:
+    if layout.n_particles >= _MIN_COUNT:
         words = "the spread of innovations between particles"
         found.append(Quantity("innovation_particles", words, "", np.zeros(1), is_log=True))
     return found
@@ -129,10 +129,9 @@ def _by_lag(name: str, words: str, lags: IntArray, *, is_log: bool = False) -> Q
 def statistics(
     chosen: list[Quantity], layout: Layout, dx: FloatArray, white: FloatArray
 ) -> dict[str, FloatArray]:
-    """The numbers (set, at) of every quantity for many data sets.
+    """Compute the values (set, at) of every quantity for many data sets.
 
-    Lags are counted in steps, within runs; with irregular times these differ in duration, in data
-    and replicas alike.
+    Lags are counted in steps within runs, also at irregular times.
     """
     names = {quantity.name: quantity for quantity in chosen}
     found = {
@@ -159,7 +158,7 @@ def statistics(
 
 
 def _spread(layout: Layout, dx: FloatArray, lags: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Mean square displacement and kurtosis over `lags` successive steps."""
+    """Compute mean square displacement and kurtosis over `lags` successive steps."""
     n_sets, n_runs, _, n_dim = dx.shape
     position = np.concatenate([np.zeros((n_sets, n_runs, 1, n_dim)), np.cumsum(dx, axis=2)], axis=2)
     second, fourth = np.empty((n_sets, len(lags))), np.empty((n_sets, len(lags)))
@@ -178,7 +177,7 @@ def _spread(layout: Layout, dx: FloatArray, lags: IntArray) -> tuple[FloatArray,
 
 
 def _products(values: FloatArray, lags: IntArray) -> FloatArray:
-    """Sums of products a lag apart, within runs: what follows the end of a run is zero."""
+    """Sum products a lag apart within runs; values after the end of a run are zero."""
     columns = [
         np.einsum("srnd,srnd->s", values[:, :, lag:], values[:, :, : -int(lag)]) for lag in lags
     ]
@@ -186,7 +185,7 @@ def _products(values: FloatArray, lags: IntArray) -> FloatArray:
 
 
 def _distribution(layout: Layout, dx: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """Fraction of displacements beyond each threshold; an ended run's zeros are beyond none."""
+    """Compute the fraction of displacements beyond each threshold."""
     size = np.abs(dx).reshape(len(dx), -1)
     n = layout.data.dx.size
     rms = np.sqrt(np.einsum("si,si->s", size, size) / n)
@@ -195,22 +194,22 @@ def _distribution(layout: Layout, dx: FloatArray, thresholds: FloatArray) -> Flo
 
 
 def _axis_pairs(n_dim: int) -> tuple[str, ...]:
-    """The numbers of `_axes`, in words."""
+    """Return the names of the values of `_axes`."""
     own = [f"variance along axis {i + 1}" for i in range(n_dim - 1)]
     pairs = [f"covariance of axes {i + 1} and {j + 1}" for i, j in combinations(range(n_dim), 2)]
     return (*own, *pairs)
 
 
 def _axis_labels(n_dim: int) -> tuple[str, ...]:
-    """The same for a figure."""
+    """Return the labels of the values of `_axes` in a figure."""
     own = [f"{i + 1}{i + 1}" for i in range(n_dim - 1)]
     return (*own, *(f"{i + 1}{j + 1}" for i, j in combinations(range(n_dim), 2)))
 
 
 def _axes(white: FloatArray) -> FloatArray:
-    """Variances along all axes but the last, less one, and covariances of pairs of axes.
+    """Compute variances along all axes but the last, minus one, and covariances of axes.
 
-    In units of the mean variance of all axes.
+    They are in units of the mean variance of all axes.
     """
     n_dim = white.shape[-1]
     product = np.einsum("srni,srnj->sij", white, white)
@@ -221,10 +220,9 @@ def _axes(white: FloatArray) -> FloatArray:
 
 
 def _pair_correlation(layout: Layout, values: FloatArray) -> FloatArray:
-    """Mean correlation of simultaneous steps over pairs of particles."""
+    """Compute the mean correlation of simultaneous steps over pairs of particles."""
     if layout.moments is None:
-        msg = "no steps of these data are known to be simultaneous; pass start_times"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("simultaneous steps of these data are unknown; pass start_times")
     order = np.argsort(layout.moments, kind="stable")
     counts = np.bincount(layout.moments)
     steps = values[:, layout.valid][:, order]
@@ -235,7 +233,7 @@ def _pair_correlation(layout: Layout, values: FloatArray) -> FloatArray:
 
 
 def _shape(layout: Layout, white: FloatArray) -> FloatArray:
-    """Skewness and kurtosis of the innovations."""
+    """Compute skewness and kurtosis of the innovations."""
     values = white.reshape(len(white), -1)
     n = layout.data.dx.size
     square = values * values
@@ -246,24 +244,24 @@ def _shape(layout: Layout, white: FloatArray) -> FloatArray:
 
 
 def _sizes(layout: Layout, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sum of squares of each particle, and how many numbers were summed."""
+    """Return the sum of squares and the number of values of each particle."""
     sums = layout.per_particle(np.einsum("srnd,srnd->sr", values, values))
     counts = layout.per_particle(layout.data.row_sizes.astype(np.float64)) * layout.n_dim
     return sums, counts
 
 
 def _particle_quantiles(layout: Layout, dx: FloatArray) -> FloatArray:
-    """Quantiles, over particles, of each one's mean square step over that of all."""
+    """Compute quantiles over particles of the mean square step relative to that of all."""
     sums, counts = _sizes(layout, dx)
     relative = sums / counts / (sums.sum(axis=1) / counts.sum())[:, None]
     return np.moveaxis(np.quantile(relative, _QUANTILES, axis=1), 0, 1)
 
 
 def _particle_dispersion(layout: Layout, white: FloatArray) -> FloatArray:
-    r"""How much more the particles' innovations differ in size than chance would have it.
+    r"""Compute the dispersion between particles of the size of innovations.
 
-    With $Q_p$ the sum of squares of the $n_p$ innovations of particle p, $\chi^2$ of $n_p$ degrees
-    of freedom under a Gaussian model, and q the mean square of all, the mean of
+    With $Q_p$ the sum of squares of the $n_p$ innovations of particle p, $\chi^2$ with $n_p$
+    degrees of freedom under a Gaussian model, and q the mean square of all, it is the mean of
     $(Q_p/q - n_p)^2 / 2 n_p$: about 1 if the particles are alike.
     """
     sums, counts = _sizes(layout, white)

@@ -10,6 +10,7 @@ __all__ = [
     "print_json",
     "print_table",
     "progress_bar",
+    "save_dataset",
     "save_figure",
     "say",
     "set_verbosity",
@@ -30,25 +31,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    import xarray as xr
     from matplotlib.figure import Figure
 
     from driftbayes.data.trajectories import Trajectories
     from driftbayes.representation import Card
 
-# Width of tables where stdout is no terminal and $COLUMNS is not set.
+# Width of tables if stdout is not a terminal and $COLUMNS is not set.
 _PIPE_WIDTH = 160
 # Sentences are not broken at hyphens, so that options and paths stay whole.
 _FOLDED = textwrap.TextWrapper(
     80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
 )
-# Shortest time between lines on a long computation, in seconds.
-_BETWEEN_LINES = 0.5
+# Minimum time between progress lines, in seconds.
+_MIN_INTERVAL = 0.5
 
 
 class _Verbosity:
-    """Verbosity of the process (-1 quiet, 0, 1 verbose), and when it was set."""
+    """Verbosity of the process (-1 quiet, 0, 1 verbose), and the time when it was set."""
 
     level = 0
     since = 0.0
@@ -73,7 +73,7 @@ def shows_progress() -> bool:
 
 
 def note(text: str) -> None:
-    """Print a sentence of explanation on stderr, unless --quiet."""
+    """Print a note on stderr, unless --quiet."""
     if _Verbosity.level >= 0:
         complain(text)
 
@@ -89,7 +89,7 @@ def say(text: str) -> None:
 
 
 def fold(text: str) -> str:
-    """Fold text at 80 columns or less between words, except what is to be copied."""
+    """Fold text between words at 80 columns or less, except lines to be copied."""
     _FOLDED.width = min(80, _width())
     lines = text.split("\n")
     return "\n".join(
@@ -106,6 +106,14 @@ def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
     note(f"wrote {path}")
 
 
+def save_dataset(dataset: "xr.Dataset", path: Path, *, kind: str) -> None:
+    """Write a dataset as NetCDF."""
+    from driftbayes.io import write_dataset
+
+    write_dataset(dataset, path, kind=kind)
+    note(f"wrote {path}")
+
+
 def detail(text: str) -> None:
     """Print a line with the elapsed time on stderr, if --verbose."""
     if is_verbose():
@@ -114,7 +122,7 @@ def detail(text: str) -> None:
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Report what the block does and how long it takes, if --verbose."""
+    """Report a task and its duration, if --verbose."""
     detail(what)
     start = time.perf_counter()
     yield
@@ -144,8 +152,8 @@ def print_result(result: Any, *, as_json: bool) -> None:
     print_card(describe(result))
 
 
-def written(path: "Path", tracks: "Trajectories") -> str:
-    """Return the sentence on a file of trajectories that was written."""
+def written(path: Path, tracks: "Trajectories") -> str:
+    """Return the message about a written file of trajectories."""
     from driftbayes.representation import summarise
 
     return f"wrote {path}: {summarise(tracks).replace(' in ', ' trajectories in ', 1)}"
@@ -165,8 +173,8 @@ def print_table(
         title: Printed above the table.
         columns: Headings; no heading is printed if all are empty.
         rows: Cells.
-        left: Number of first columns that hold text, which may be folded.
-        keys: Number of first columns that are repeated if the table is split.
+        left: Number of leading columns with text, which may be folded.
+        keys: Number of leading columns to repeat if the table is split.
     """
     from driftbayes.representation import Table, table_text
 
@@ -177,7 +185,7 @@ def print_table(
 
 
 def _width() -> int:
-    """Return the width of tables: of the terminal, or fixed where stdout is none."""
+    """Return the width of tables: that of the terminal, or fixed if stdout is not a terminal."""
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
         return shutil.get_terminal_size().columns
     return _PIPE_WIDTH
@@ -185,11 +193,11 @@ def _width() -> int:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[..., None]]:
-    """Show a progress bar on stderr if it is a terminal; lines if --verbose.
+    """Show a progress bar on stderr if it is a terminal, or lines if --verbose.
 
-    The function that it yields takes a stage, how many are done and of how many (None if that is
-    not known), and optionally a text to show in place of the stage. Inside another bar it is that
-    one's.
+    The function that it yields takes a stage, the number of parts done, their total (None if
+    unknown), and optionally a text to show instead of the stage. A nested call yields the function
+    of the outer bar.
     """
     if _Verbosity.bar is not None:
         yield _Verbosity.bar
@@ -221,7 +229,7 @@ def progress_bar() -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def stage(what: str) -> Iterator[None]:
-    """Show on a terminal that a stage of unknown length goes on, and for how long."""
+    """Show the elapsed time of a stage of unknown length on a terminal."""
     with progress_bar() as progress:
         progress(what, 0, None)
         yield
@@ -229,7 +237,7 @@ def stage(what: str) -> Iterator[None]:
 
 
 def _lines() -> Callable[..., None]:
-    """Print a line whenever a stage ends, and at most twice a second before."""
+    """Return a function that prints a line when a stage ends, and at most twice a second before."""
     last = time.perf_counter()
 
     def update(stage: str, done: int, total: int | None, text: str = "") -> None:
@@ -237,7 +245,7 @@ def _lines() -> Callable[..., None]:
         now = time.perf_counter()
         if total is None:
             return
-        if done >= total or now - last > _BETWEEN_LINES:
+        if done >= total or now - last > _MIN_INTERVAL:
             last = now
             detail(f"{text or stage}: {done} of {total}")
 

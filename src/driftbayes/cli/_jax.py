@@ -14,14 +14,15 @@ _VARIABLE = "DRIFTBAYES_CACHE"
 # Names of JAX's monitoring events.
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _FROM_CACHE = "/jax/compilation_cache/cache_hits"
-_WORTH_A_LINE = 0.1
+# Minimum duration of a compilation that is reported, in seconds.
+_MIN_REPORTED = 0.1
 
 
 def prepare_jax() -> None:
     """Switch JAX to double precision and cache compiled programs between runs.
 
-    The library never changes JAX's global settings; a command owns its process and may. The cache
-    is in the user's cache directory, or in $DRIFTBAYES_CACHE; "off" disables it.
+    Only commands change JAX's global settings, never the library. The cache is in the user's cache
+    directory, or in $DRIFTBAYES_CACHE; "off" disables it.
     """
     import jax
 
@@ -61,39 +62,39 @@ def _listen() -> None:
 
     _Compiled.count = _Compiled.from_cache = 0
     _Compiled.seconds = 0.0
-    # Once in a process: JAX keeps its listeners.
+    # Only once in a process, because JAX keeps its listeners.
     if not _Compiled.listening and _console.is_verbose():
         _Compiled.listening = True
-        jax.monitoring.register_event_duration_secs_listener(_heard_duration)
-        jax.monitoring.register_event_listener(_heard)
+        jax.monitoring.register_event_duration_secs_listener(_count_compilation)
+        jax.monitoring.register_event_listener(_count_cache_hit)
 
 
-def _heard_duration(event: str, duration_secs: float, **kwargs: str | int) -> None:
+def _count_compilation(event: str, duration_secs: float, **kwargs: str | int) -> None:
     if event != _COMPILED:
         return
     _Compiled.count += 1
     _Compiled.seconds += duration_secs
-    if duration_secs > _WORTH_A_LINE:
+    if duration_secs > _MIN_REPORTED:
         program = kwargs.get("fun_name", "a program")
         _console.detail(f"compiled {program} in {duration_secs:.2f} s")
 
 
-def _heard(event: str, **_: str | int) -> None:
+def _count_cache_hit(event: str, **_: str | int) -> None:
     _Compiled.from_cache += event == _FROM_CACHE
 
 
 def _cache_directory() -> Path | None:
     """Return a private directory for this machine's programs; None if there is none.
 
-    A compiled program is code that will be run: the directory must belong to the user and be
-    writable by nobody else. Programs differ with the processor, which a shared home directory
-    may see several of, so each kind has its own folder.
+    Compiled programs are executed, so the directory must belong to the user and be writable by
+    nobody else. Programs depend on the processor, and machines may share a home directory, so each
+    kind of processor has a separate folder.
     """
     chosen = os.environ.get(_VARIABLE, "")
     if chosen == "off":
         return None
     try:
-        # A user without an entry in the password file has no home, and gets no cache.
+        # A user without an entry in the password file has no home directory and no cache.
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "driftbayes"
         root = Path(chosen) if chosen else base
         directory = root / f"jax-{_processor()}"
@@ -109,7 +110,7 @@ def _cache_directory() -> Path | None:
 
 
 def _processor() -> str:
-    """A short hash of the processor's kind and instruction set."""
+    """Return a short hash of the processor's kind and instruction set."""
     facts = [platform.machine(), platform.processor(), platform.system()]
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

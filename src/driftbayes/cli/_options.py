@@ -1,4 +1,4 @@
-"""Define the options that several commands share, and turn them into arguments of the library."""
+"""Define options shared by several commands, and convert them to arguments of the library."""
 
 __all__ = [
     "METHODS",
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from driftbayes.data.trajectories import Trajectories
     from driftbayes.workflow import FileInBlocks, Scales
 
-# A file with fewer positions is read at once, which takes some 200 bytes for each.
-_LARGE = 20_000_000
-# Known here so that --help need not import the methods; a test compares them.
+# Minimum number of positions for reading in blocks; at once, each takes about 200 bytes.
+_MIN_STREAMED = 20_000_000
+# Repeated here so that --help need not import the methods; a test compares them.
 METHODS = ("auto", "quadrature", "laplace", "laplace_is", "bridge", "smc", "nested")
-# Options of `add_reading`, in the order in which a command line is written.
+# Options of `add_reading`, in the order of a written command line.
 READING = (
     *("format", "columns", "missing", "date_order", "coordinates", "frame", "pixel_size"),
     *("frame_interval",),
@@ -102,7 +102,7 @@ _INFERENCE = f"""
     paper
 """
 _STREAMING = """
---stream  read in blocks whatever the size
+--stream  read in blocks even if the file is small
 --workers N<int>  number of worker processes (default: threads of this process)
 --cluster ADDRESS  scheduler of a Dask cluster, tls://HOST:8786, with the certificates of the
     Dask configuration
@@ -117,13 +117,13 @@ _LARGE_FILES = (
 
 
 class Files(tuple[Path, ...]):
-    """Several files that are one data set, with a name as one file has."""
+    """Several files that form one data set, with a name like a path."""
 
     __slots__ = ()
 
     @property
     def name(self) -> str:
-        """The first file and how many more there are."""
+        """Name of the first file, and the number of others."""
         return f"{self[0].name} and {len(self) - 1} more"
 
     def __str__(self) -> str:
@@ -164,7 +164,7 @@ def add_data(parser: Parser) -> None:
 
 
 class _Methods(tuple[str, ...]):
-    """Names of methods, each of which options may follow."""
+    """Names of methods, each with optional options."""
 
     __slots__ = ()
 
@@ -188,7 +188,7 @@ def add_figure(parser: Parser, text: str = "write a figure") -> None:
 
     Args:
         parser: The parser of a command.
-        text: What is written, for the help.
+        text: Help text.
     """
     text = f"{text}: PNG, PDF or SVG"
     parser.add_output("--figure", output=figure, metavar="FILE.png", help=text)
@@ -228,17 +228,17 @@ def read_unchecked(args: argparse.Namespace) -> "Trajectories":
         watched(lambda done, total: progress(what, round(100 * done / total), 100)),
         _console.timed(f"reading {args.file}"),
     ):
-        found = load(args.file, **reading_options(args))
-    _console.detail(f"{found!r}, reader: {found.provenance.get('reader', 'none')}")
-    if getattr(args, "command", "") != "info" and "guessed" in found.provenance:
-        _console.note(f"columns: {found.provenance['guessed']}")
-    return with_reading(found, given_reading(args))
+        tracks = load(args.file, **reading_options(args))
+    _console.detail(f"{tracks!r}, reader: {tracks.provenance.get('reader', 'none')}")
+    if getattr(args, "command", "") != "info" and "guessed" in tracks.provenance:
+        _console.note(f"columns: {tracks.provenance['guessed']}")
+    return with_reading(tracks, given_reading(args))
 
 
 def read_large(
     args: argparse.Namespace, progress: "Callable[[str, int, int], None]", *, sums: bool = True
 ) -> "Trajectories | FileInBlocks":
-    """Read the trajectories, or leave a large file on disk to be read in blocks."""
+    """Read the trajectories, or prepare to read a large file in blocks."""
     _check_quantities(args)
     if not _is_streamed(args, sums=sums):
         return read(args)
@@ -251,7 +251,7 @@ def read_large(
 
 
 def note_blocks(args: argparse.Namespace, tracks: "Trajectories | FileInBlocks") -> None:
-    """Print what --qc changed in a file that was read in blocks."""
+    """Print the repairs by --qc of a file that was read in blocks."""
     from driftbayes.workflow import FileInBlocks
 
     if isinstance(tracks, FileInBlocks):
@@ -266,7 +266,7 @@ def _note_repairs(args: argparse.Namespace, tracks: "Trajectories | FileInBlocks
 
 
 def _is_streamed(args: argparse.Namespace, *, sums: bool) -> bool:
-    """Return whether to read in blocks: if asked, or if the file is large and the models allow."""
+    """Return whether to read in blocks: if requested, or if the file is large and models allow."""
     given = (args.workers, args.cluster, args.block_points)
     if args.stream or any(value is not None for value in given):
         return True
@@ -274,14 +274,14 @@ def _is_streamed(args: argparse.Namespace, *, sums: bool) -> bool:
         return False
     from driftbayes.io.formats import contents_of, estimated_points
 
-    if estimated_points(contents_of(args.file)) < _LARGE:
+    if estimated_points(contents_of(args.file)) < _MIN_STREAMED:
         return False
     from driftbayes.models import MODELS, model_named
     from driftbayes.streaming import check_streamable
 
     try:
         if sums:
-            # Which models they are does not depend on the number of dimensions.
+            # The number of dimensions does not matter here.
             names = model_names(args)
             check_streamable([model_named(name, MODELS, 2) for name in names], args.gaps)
     except DriftbayesError as error:
@@ -313,7 +313,7 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_quantities(args: argparse.Namespace) -> None:
-    """Raise an error for text that is no quantity, before a file is read."""
+    """Raise an error for text that is not a quantity, before reading a file."""
     from driftbayes.data.units import LENGTH, SPEED, TIME, in_units
 
     known = {"noise": LENGTH, "u_rms": SPEED, "timescale": TIME, "max_lag": TIME}
@@ -341,7 +341,7 @@ def analysis(args: argparse.Namespace) -> dict[str, Any]:
     from driftbayes.workflow import Cut
 
     check_seed(args.seed)
-    found = {
+    options = {
         "models": args.models,
         "priors": parse_priors(args.prior),
         "scales": scales(args),
@@ -349,11 +349,13 @@ def analysis(args: argparse.Namespace) -> dict[str, Any]:
         "seed": args.seed,
         "prior_probabilities": _model_prior(args),
     }
-    return {**found, "cut": Cut(args.n_tau, args.windows, args.gaps)} if "gaps" in args else found
+    if "gaps" in args:
+        options["cut"] = Cut(args.n_tau, args.windows, args.gaps)
+    return options
 
 
 def scales(args: argparse.Namespace) -> "Scales | None":
-    """Return the scales of the motion from which priors are made, if they are given."""
+    """Return the scales of the motion for the priors, if they are given."""
     if (args.u_rms is None) != (args.timescale is None):
         raise DriftbayesError("--u-rms and --timescale must be given together")
     if args.u_rms is None:
@@ -402,9 +404,9 @@ def model_names(args: argparse.Namespace) -> list[str]:
 
 
 def load_file_models(args: argparse.Namespace) -> None:
-    """Run the files of models given as FILE.py:NAME, and put the models' names in their place.
+    """Run the files of models given as FILE.py:NAME, and replace these by the models' names.
 
-    Only here: a name in a data file or in a request of `explore` never runs a file.
+    Only the command line runs files; a name in a data file or in a request to `explore` never does.
     """
     where = "models" if isinstance(getattr(args, "models", None), str) else "name"
     text = getattr(args, where, None)
@@ -420,22 +422,22 @@ def load_file_models(args: argparse.Namespace) -> None:
 
 
 def without(words: Sequence[str], *options: str) -> list[str]:
-    """Return a command line without some options and their values."""
-    found = [word for word in words if not word.startswith(tuple(f"{o}=" for o in options))]
+    """Return a command line without given options and their values."""
+    kept = [word for word in words if not word.startswith(tuple(f"{o}=" for o in options))]
     for option in options:
-        while option in found[:-1]:
-            place = found.index(option)
-            del found[place : place + 2]
-    return found
+        while option in kept[:-1]:
+            place = kept.index(option)
+            del kept[place : place + 2]
+    return kept
 
 
 def offer_models(args: argparse.Namespace, models: Sequence[str], *, command: str = "") -> str:
-    """Return the command line that was given, with other models and without outputs.
+    """Return the given command line with other models and without outputs.
 
     Args:
         args: Parsed arguments.
         models: Names of models.
-        command: Command in place of the one that was given.
+        command: Command that replaces the given one.
     """
     dropped = ("--models", "-o", "--output", "--figure", "--bootstrap", "--draw", "--model-prior")
     words = [word for word in without(args.words, *dropped) if word != "--json"]
@@ -468,7 +470,7 @@ def parse_times(option: str, text: str) -> str:
 
 
 def numbers(option: str, texts: list[str], *, any_size: bool = False) -> list[float]:
-    """Parse a list of numbers; of any size only if nothing is computed from them."""
+    """Parse a list of numbers; `any_size` is for numbers that only enter as ratios."""
     try:
         values = [float(text) for text in texts]
     except ValueError:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _CHOICE = re.compile(r"invalid choice: '([^']*)'")
 _OPTION = re.compile(r"((?:-\w )?--[\w-]+)(?: ([^\s<]+))?(?:<(\w+)?(?:=([^>!]+))?(!)?>)? {2,}(.+)")
 _MISSING = "the following arguments are required:"
-# Paths that are neither read nor overwritten: directories for temporary files.
-_NEITHER = {"scratch"}
+# Directories for temporary files, which are neither inputs nor outputs.
+_TEMPORARY = {"scratch"}
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Output:
 
     Args:
         kind: A file; trajectories, in a file or a Zarr store; a directory that the command fills;
-            or a directory of a run that it resumes.
+            or the directory of a run that it resumes.
         suffixes: Allowed file suffixes in lower case; any if empty.
-        what: Beginning of the message on a wrong suffix: "a report is an HTML file".
-        companions: Files written beside it.
+        what: Start of the message for a wrong suffix: "a report is an HTML file".
+        companions: Files written in addition.
         is_ours: Whether an existing companion was written by driftbayes.
         default: Path if the option is not given.
-        check: Raises `DriftbayesError` if a directory may not be filled.
+        check: Raises `DriftbayesError` if the command must not write to a directory.
     """
 
     kind: Literal["file", "trajectories", "folder", "continued"] = "file"
@@ -83,9 +83,9 @@ class Parser(argparse.ArgumentParser):
         self._given: list[str] = []
         # Outputs of the command, by the name of the option.
         self.written: dict[str, Output] = {}
-        # The innermost command wins, so that its own options are suggested.
+        # The innermost command takes precedence, so that its options are suggested.
         self.set_defaults(parser=self)
-        # No defaults here: that of a subcommand would undo what stands before it.
+        # No defaults, because that of a subcommand would override a value given before it.
         words = {
             "verbose": (1, "report each step with timings, and show tracebacks of errors"),
             "quiet": (-1, "hide notes and progress; results, warnings and errors are always shown"),
@@ -104,8 +104,8 @@ class Parser(argparse.ArgumentParser):
     def add_options(self, text: str, group: str = "", about: str | None = None) -> None:
         """Add options from a table, one line each: flags and value, two spaces, help.
 
-        A value is a metavar or {choices}, then `<type=default>`, with `!` if it is required;
-        without a value the option is a switch. Indented lines continue the help.
+        A value is a metavar or {choices}, then `<type=default>`, with `!` if it is required.
+        Without a value the option is a switch. Indented lines continue the help.
         """
         where = self.add_argument_group(group, about) if group else self
         for line in re.sub(r"\n\s+", " ", text.strip()).splitlines():
@@ -139,13 +139,13 @@ class Parser(argparse.ArgumentParser):
             self.add_argument("--overwrite", action="store_true", help=text)
 
     def add_old_names(self, name: str, *old: str) -> None:
-        """Accept earlier names of an option, which the help does not show."""
+        """Accept earlier names of an option without showing them in the help."""
         self._option_string_actions |= dict.fromkeys(old, self._option_string_actions[name])
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse as argparse does, and keep the words for error messages."""
+        """Parse arguments, and keep the words for error messages."""
         self._given = [] if args is None else list(args)
         return super().parse_known_args(args, namespace)
 
@@ -154,7 +154,7 @@ class Parser(argparse.ArgumentParser):
         super().error(message + self._suggestion(message))
 
     def error_unknown(self, words: Sequence[str]) -> NoReturn:
-        """Exit with a message on words that are neither options nor arguments of the command."""
+        """Exit with a message about unknown options or arguments."""
         options = [word for word in words if word.startswith("-")]
         if not options:
             self.error(f"unexpected argument {words[0]!r}")
@@ -171,15 +171,15 @@ class Parser(argparse.ArgumentParser):
         choice = _CHOICE.search(message)
         if choice:
             choices = [
-                str(one)
+                str(known)
                 for action in self._actions
                 if f"argument {_name(action)}:" in message
-                for one in action.choices or ()
+                for known in action.choices or ()
             ]
             return did_you_mean(choice[1], choices)
         if not message.startswith(_MISSING):
             return ""
-        # A required option that was mistyped is missing.
+        # A required option may be missing because it was mistyped.
         options = self._option_string_actions
         for word in self._given:
             option = word.partition("=")[0]
@@ -199,7 +199,7 @@ def _name(action: argparse.Action) -> str:
 
 
 class Commands(dict[str, Parser]):
-    """Parsers of the commands, each built from its module when it is asked for.
+    """Parsers of the commands, each built from its module on first use.
 
     Args:
         table: Module and summary of each command.
@@ -259,7 +259,7 @@ def _add(outputs: "Outputs", path: Path, output: Output, args: argparse.Namespac
         raise DriftbayesError(f"{output.what}: expected a name ending in {ends}, got {path.name!r}")
     if output.kind == "folder":
         check = output.check
-        outputs.add_folder(path, check=None if check is None else lambda found: check(found, args))
+        outputs.add_folder(path, check=None if check is None else lambda path: check(path, args))
     elif output.kind == "continued":
         outputs.add_folder(path, continues=True)
     elif output.kind == "trajectories":
@@ -287,7 +287,7 @@ def _reads(args: argparse.Namespace) -> list[Path]:
     return [
         path
         for action in args.parser._actions
-        if action.dest not in args.parser.written and action.dest not in _NEITHER
+        if action.dest not in args.parser.written and action.dest not in _TEMPORARY
         for value in [getattr(args, action.dest, None)]
         for path in (value if isinstance(value, list | tuple) else [value])
         if isinstance(path, Path)

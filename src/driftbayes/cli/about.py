@@ -70,11 +70,11 @@ def _models(args: argparse.Namespace) -> int:
     _console.print_table("Models", heads, rows, left=5)
     for name, model in MODELS.items():
         _console.say(f"{name}: {model.summary}; limit: {model.limit}")
-    print("\nStochastic differential equations, by particle filters; not among 'all':")
+    print("\nStochastic differential equations, by particle filters; not included in 'all':")
     for name in SDES:
         _console.say(f"  {name}: {SDES[name].summary}")
-    _console.say("  FILE.py:NAME: an SDE of your own; --models runs the file's code")
-    print("\nWalks with jumps; not among 'all', without options:")
+    _console.say("  FILE.py:NAME: your own SDE; --models runs the file's code")
+    print("\nWalks with jumps; not included in 'all', without options:")
     for name in WALKS:
         _console.say(f"  {name}: {WALKS[name].summary}; limit: {WALKS[name].limit}")
     print("\nOptions, appended with +, for example langevin+noise+mean:")
@@ -92,7 +92,7 @@ def _cite(args: argparse.Namespace) -> int:
 
 
 SHELLS = ("bash", "zsh", "fish")
-# Known here so that a script need not wait for the models and formats; a test compares them.
+# Repeated here so that a script need not import models and formats; a test compares them.
 MODELS = tuple(PARAMETERS)
 OPTIONS = (
     *("blur", "noise", "outliers", "anisotropic", "mean", "linear", "common", "flow", "eddies"),
@@ -104,7 +104,7 @@ FORMATS = (
     *("trackmate-csv", "trackmate-tracks", "trackmate-xml", "myptv", "myptv-smoothed"),
     *("gdp-text", "numpy", "matlab", "r", "table"),
 )
-# Completion of the last name in a list such as brownian,langevin+noise.
+# Completion of the last name in a list, for example brownian,langevin+noise.
 _MODEL_LIST = {
     "bash": r"""
 _driftbayes_models() {
@@ -148,7 +148,7 @@ def _completion(args: argparse.Namespace) -> int:
     parser = args.program
     for action in _actions(parser):
         if isinstance(action, argparse._SubParsersAction):
-            # Suppressed in --help, where an overview replaces it.
+            # Hidden in --help, where an overview replaces it.
             action.help = None
         elif action.choices is None:
             values = _values(action)
@@ -159,7 +159,7 @@ def _completion(args: argparse.Namespace) -> int:
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Every argument of the parser and its subcommands."""
+    """Yield every argument of the parser and its subcommands."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):
@@ -168,7 +168,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def _values(action: argparse.Action) -> dict[str, Any] | None:
-    """How shtab completes the values of an argument; None if they are numbers or free text."""
+    """Return shtab's completion of an argument's values; None for numbers and free text."""
     import shtab
 
     if action.type is Path:

@@ -26,26 +26,26 @@ def _info(args: argparse.Namespace) -> int:
     from driftbayes.workflow.overview import describe_format, info
 
     tracks = _options.read(args)
-    found = info(tracks, args.file)
+    overview = info(tracks, args.file)
     about = describe_format(args.file, args.format)
     if args.json:
-        _console.print_json({"file": args.file.name, **about, **found.to_json()})
+        _console.print_json({"file": args.file.name, **about, **overview.to_json()})
         return 0
     rows = [
         ["format", f"{about['format']} ({about['format_summary']})"],
         ["detected by", about["recognised_by"]],
-        *found.rows(),
+        *overview.rows(),
     ]
-    _console.print_table(f"{args.file.name}", ["", ""], rows, left=2)
-    if found.suggested_command is not None:
-        _console.say(f"next: {found.suggested_command}")
+    _console.print_table(args.file.name, ["", ""], rows, left=2)
+    if overview.suggested_command is not None:
+        _console.say(f"next: {overview.suggested_command}")
     if tracks.recording_interval is None and len(tracks.intervals):
         _console.say(tracks.irregular_message())
     return 0
 
 
 def _qc(args: argparse.Namespace) -> int:
-    """Read, inspect and print; here --qc only sets limits."""
+    """Report the quality of the data; here --qc only sets limits."""
     from driftbayes import quality
 
     report = quality.inspect(_options.read_unchecked(args), args.qc or ())
@@ -80,15 +80,13 @@ def _add_diagnose(parser: Parser) -> None:
 
 def _diagnose(args: argparse.Namespace) -> int:
     from driftbayes.diagnostics import diagnose
-    from driftbayes.io import write_dataset
 
     tracks = _options.read(args)
     tracks.check_usable()
     with _console.stage("bootstrap"):
         result = diagnose(tracks, n_lags=args.lags, max_lag=args.max_lag, seed=args.seed)
     if args.output is not None:
-        write_dataset(result, args.output, kind="diagnostics")
-        _console.note(f"wrote {args.output}")
+        _console.save_dataset(result, args.output, kind="diagnostics")
     about = {
         name: json.loads(value) if str(value).startswith("[") else value
         for name, value in result.attrs.items()
@@ -101,9 +99,9 @@ def _diagnose(args: argparse.Namespace) -> int:
         _console.print_json({"attributes": about, **values})
         return 0
     _print_diagnostics(result, *tracks.units)
-    found = zip(about["step_correlations"], about["step_correlation_errors"], strict=True)
+    pairs = zip(about["step_correlations"], about["step_correlation_errors"], strict=True)
     texts = [
-        f"{value:.3f}" + (f" ± {error:.1g}" if error else "") for value, error in found if value
+        f"{value:.3f}" + (f" ± {error:.1g}" if error else "") for value, error in pairs if value
     ]
     if texts:
         _console.say(f"Correlation of displacements 1, 2, ... intervals apart: {', '.join(texts)}")
@@ -114,7 +112,7 @@ def _diagnose(args: argparse.Namespace) -> int:
 
 
 def _print_diagnostics(result: "xr.Dataset", length: str, time: str) -> None:
-    """Print the curves as a table, lags and displacements in units that suit their size."""
+    """Print the curves as a table, with lags and displacements in readable units."""
     from driftbayes.data.units import readable, readable_unit
     from driftbayes.representation import amount, number, with_error, with_unit
 
@@ -175,47 +173,47 @@ def _dependence(args: argparse.Namespace) -> int:
 
     replicates = None
     if args.bootstrap is None:
-        found = dependence(tracks, tau)
+        result = dependence(tracks, tau)
     else:
         how: dict[str, Any] = {"n_replicates": args.bootstrap, "units": args.draw}
         given = _options.analysis(args)
         how |= {n: given[n] for n in ("models", "priors", "scales", "method", "seed")}
         with _console.stage("bootstrap"):
             replicates = workflow.bootstrap(tracks, tau, **how)
-        found = replicates.dependence
-    models = models_at(tracks, found.tau, names, found.options) if found.options else []
+        result = replicates.dependence
+    models = models_at(tracks, result.tau, names, result.options) if result.options else []
     command = _options.offer_models(args, models, command="compare") if models else ""
     if args.json:
         drawn = {} if replicates is None else {"bootstrap": replicates.to_json()}
         offered = {"models": models, "next": command} if models else {}
-        _console.print_json({**found.to_json(), **offered, **drawn})
+        _console.print_json({**result.to_json(), **offered, **drawn})
         return 0
     from driftbayes.data.units import readable
     from driftbayes.representation import number, with_error
 
-    few = f" ({found.n_sampled} sampled)" if found.n_sampled < found.n_particles else ""
-    inflation = with_error(found.inflation, found.inflation_err)
+    few = f" ({result.n_sampled} sampled)" if result.n_sampled < result.n_particles else ""
+    inflation = with_error(result.inflation, result.inflation_err)
     rows = [
-        ["mean correlation of simultaneous displacements", f"{found.mean_correlation:.4f}"],
-        ["mean squared correlation, bias-corrected", f"{found.mean_square:.4f}"],
-        ["bias of the squared correlation", number(found.noise, 2)],
+        ["mean correlation of simultaneous displacements", f"{result.mean_correlation:.4f}"],
+        ["mean squared correlation, bias-corrected", f"{result.mean_square:.4f}"],
+        ["bias of the squared correlation", number(result.noise, 2)],
         ["variance inflation, second moments", inflation],
-        ["effective number of particles, second moments", number(found.n_effective, 3)],
-        ["effective number of particles, mean flow", number(found.n_effective_mean, 3)],
-        ["clusters of particles", str(found.n_clusters)],
+        ["effective number of particles, second moments", number(result.n_effective, 3)],
+        ["effective number of particles, mean flow", number(result.n_effective_mean, 3)],
+        ["clusters of particles", str(result.n_clusters)],
     ]
     for which, r, c in zip(
-        ("nearest tenth", "farther half"), found.separations, found.correlations, strict=True
+        ("nearest tenth", "farther half"), result.separations, result.correlations, strict=True
     ):
         if math.isfinite(r):
-            apart = readable(r, found.length_unit, 3)
+            apart = readable(r, result.length_unit, 3)
             rows.append([f"correlation, {which} of the pairs ({apart} apart)", f"{c:.4f}"])
-    tau = readable(found.tau, found.time_unit)
-    title = f"tau = {tau}: {found.n_particles} particles{few}, {found.n_steps} steps"
+    tau = readable(result.tau, result.time_unit)
+    title = f"tau = {tau}: {result.n_particles} particles{few}, {result.n_steps} steps"
     _console.print_table(title, ["", ""], rows)
-    _console.say(found.sentence)
-    if found.advice:
-        _console.say(found.advice)
+    _console.say(result.sentence)
+    if result.advice:
+        _console.say(result.advice)
     if replicates is not None:
         _console.say(replicates.sentence)
     if command:
@@ -250,7 +248,7 @@ def _convert(args: argparse.Namespace) -> int:
     from driftbayes.io import write_trajectories
 
     tracks = _options.read(args)
-    # The options that read the source do not apply to the new file.
+    # Options for reading the source do not apply to the new file.
     known = dict(tracks.provenance)
     if "reading" in known:
         known["converted_with"] = known.pop("reading")

@@ -8,7 +8,7 @@ from pathlib import Path
 from driftbayes.cli import _console, _jax
 from driftbayes.cli._parser import Command, Output, Parser
 
-# File of each example, known here so that --help need not import them; a test compares them.
+# File of each example, repeated here so that --help need not import them; a test compares them.
 FILES = {
     "parcels": "parcels.parquet",
     "drifters": "drifters.csv",
@@ -48,14 +48,14 @@ def _run(args: argparse.Namespace) -> int:
     from driftbayes.workflow.examples import EXAMPLES, write_example
 
     if args.name is None:
-        rows = [[name, found.summary] for name, found in EXAMPLES.items()]
+        rows = [[name, example.summary] for name, example in EXAMPLES.items()]
         _console.print_table("synthetic data", ["name", "content"], rows, left=2)
         _console.say("Write one with: driftbayes example NAME")
         return 0
     path = write_example(args.name, args.output)
-    found = EXAMPLES[args.name]
+    example = EXAMPLES[args.name]
     _console.note(f"wrote {path}")
-    _console.say(f"{found.summary}; synthetic, truth: {found.truth}")
+    _console.say(f"{example.summary}; synthetic, truth: {example.truth}")
     _console.say(f"next: driftbayes info {path}")
     return 0
 

@@ -28,6 +28,8 @@ _PAGE = """
     network
 """
 _LOCAL = ("127.0.0.1", "localhost", "::1")
+# SIGHUP is sent when the terminal is closed.
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def _add_arguments(parser: Parser) -> None:
@@ -51,7 +53,7 @@ def _run(args: argparse.Namespace) -> int:
     from driftbayes.explore.api import Explorer
     from driftbayes.explore.server import serve
 
-    with _ended_politely():
+    with _interrupted_by_signals():
         explorer = None
         try:
             explorer = Explorer(max_upload=max_upload, read=_read, prepare=_jax.prepare_jax)
@@ -60,13 +62,12 @@ def _run(args: argparse.Namespace) -> int:
             explorer.warm_up()
             serve(explorer, host=args.host, port=args.port, on_ready=lambda url: _ready(url, args))
         except KeyboardInterrupt:
-            # The normal end.
             _console.note("stopped")
         finally:
             if explorer is not None:
                 explorer.close()
     if explorer is not None and explorer.is_busy:
-        # Python would wait until a file is read.
+        # A normal exit would wait for the file being read.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -79,18 +80,17 @@ def _ready(url: str, args: argparse.Namespace) -> None:
     if not args.no_browser:
         import webbrowser
 
-        # In a thread: some browsers return only when they are closed.
+        # In a thread, because some browsers return only when they are closed.
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
 
 @contextmanager
-def _ended_politely() -> Iterator[None]:
-    """Remove uploads also if the process is terminated or the terminal is closed."""
+def _interrupted_by_signals() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` if the process is terminated or the terminal is closed."""
     before = {}
-    # The last is sent when the terminal is closed.
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    for name in _SIGNALS:
         number = getattr(signal, name, None)
-        # An ignored signal stays ignored: nohup means that the session continues.
+        # An ignored signal stays ignored, so that nohup keeps the session alive.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, _interrupt)
     try:
@@ -101,15 +101,15 @@ def _ended_politely() -> Iterator[None]:
 
 
 def _interrupt(*_: Any) -> NoReturn:
-    # Once: a second signal must not interrupt the clean-up.
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    # Only once: a second signal must not interrupt the clean-up.
+    for name in _SIGNALS:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 class _Options(Parser):
-    """Parser of the reading options in a field of the page; an error does not exit."""
+    """Parser of the reading options in a field of the page, which raises errors."""
 
     def error(self, message: str) -> NoReturn:
         raise DriftbayesError(f"reading options: {message}; see `driftbayes info --help`")
@@ -122,7 +122,7 @@ def _read(path: Path, text: str) -> "Reading":
     from driftbayes.io.formats import choose, contents_of
 
     parser = _Options(prog="", add_help=False)
-    # One file: the options of a page must not name others.
+    # Only one file, so that the options of a page cannot name others.
     _options.add_reading(parser, nargs=None)
     try:
         words = shlex.split(text)

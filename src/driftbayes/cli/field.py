@@ -53,10 +53,7 @@ def _run(args: argparse.Namespace) -> int:
             **({} if args.hypotheses is None else {"hypotheses": args.hypotheses.split(",")}),
         )
     if args.output is not None:
-        from driftbayes.io import write_dataset
-
-        write_dataset(result.to_dataset(), args.output, kind="field")
-        _console.note(f"wrote {args.output}")
+        _console.save_dataset(result.to_dataset(), args.output, kind="field")
     if args.figure is not None:
         from driftbayes.plots.field import field_figure
 
@@ -66,7 +63,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _parse_walls(texts: list[str]) -> list[list[float]] | None:
-    """Lower and upper ends along all axes."""
+    """Return the lower and upper walls along all axes."""
     if not texts:
         return None
     pairs = []

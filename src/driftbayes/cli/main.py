@@ -109,7 +109,7 @@ _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "xarray")
 
 
 def build_parser() -> Parser:
-    """Build the parser of the program; that of a command is built when it is named."""
+    """Build the parser of the program; parsers of commands are built on first use."""
     parser = Parser(
         prog="driftbayes",
         usage="driftbayes COMMAND ...",
@@ -119,7 +119,7 @@ def build_parser() -> Parser:
     )
     parser.set_defaults(verbosity=0, program=parser)
     parser.add_argument("--version", action="version", version=f"driftbayes {__version__}")
-    # The overview lists the commands in groups, which argparse cannot.
+    # The overview lists the commands in groups, which argparse cannot do.
     action = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, help=argparse.SUPPRESS, prog="driftbayes"
     )
@@ -166,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 code = int(args.run(args))
         _jax.report_compilation()
         _console.detail("done")
-        # Flush here: at exit, a closed pipe could no longer be caught.
+        # Flush here, because a closed pipe can no longer be caught at exit.
         sys.stdout.flush()
         return code
     except DriftbayesError as error:
@@ -188,14 +188,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("driftbayes: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of our output, such as head, has closed the pipe.
+        # The reader of our output, for example head, has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 @contextmanager
 def _file_models(args: argparse.Namespace) -> Iterator[None]:
-    """Run the files of models that are given as FILE.py:NAME; their names end with the command."""
+    """Run the files of models given as FILE.py:NAME; forget these models after the command."""
     given = (getattr(args, "models", None), getattr(args, "name", None))
     if not any(isinstance(text, str) and ".py:" in text for text in given):
         yield
@@ -213,7 +213,7 @@ def _file_models(args: argparse.Namespace) -> Iterator[None]:
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
-    """Raise an error for numbers with which a computation would overflow, in any option."""
+    """Raise an error for numbers in options that would overflow in computations."""
     from driftbayes.magnitudes import checked, checked_count
 
     for name, value in vars(args).items():
@@ -228,7 +228,7 @@ def _check_numbers(args: argparse.Namespace) -> None:
 def entry_point() -> None:
     """Run the command and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal without κ shows a question mark in its place, not a traceback.
+        # A terminal that cannot show κ prints a question mark instead of a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     sys.exit(main())
@@ -238,12 +238,12 @@ def _versions() -> str:
     """List the versions of the installed packages in one line, without importing them."""
     from importlib import metadata
 
-    found = []
+    packages = []
     for name in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
-            found.append(f"{name} {metadata.version(name)}")
+            packages.append(f"{name} {metadata.version(name)}")
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    return ", ".join([f"driftbayes {__version__}", python, *found])
+    return ", ".join([f"driftbayes {__version__}", python, *packages])
 
 
 def _show_warning(

@@ -55,14 +55,12 @@ def _run(args: argparse.Namespace) -> int:
     tracks = _options.read(args)
     _jax.prepare_jax()
     from driftbayes import workflow
-    from driftbayes.io import write_dataset
 
     with _console.progress_bar() as progress:
         result: Any = workflow.map(tracks, taus, progress=progress, **how)
     dataset: xr.Dataset = result if args.cell is not None else result.to_dataset()
     if args.output is not None:
-        write_dataset(dataset, args.output, kind="map")
-        _console.note(f"wrote {args.output}")
+        _console.save_dataset(dataset, args.output, kind="map")
     if args.figure is not None:
         from driftbayes.plots.map import map_figure
 

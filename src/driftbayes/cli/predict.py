@@ -80,8 +80,7 @@ def _predict(args: argparse.Namespace) -> int:
     if args.cell is not None and not wants_map:
         raise DriftbayesError("--cell is for a map; give --map FILE.nc or --figure FILE.png too")
     if wants_map and args.given is not None:
-        msg = "--map and --figure take no --given: write regions of lost particles with --regions"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("--map and --figure do not support --given; use --regions")
     args.models = args.models or _MODELS[args.given]
     tracks = _options.read(args)
     _jax.prepare_jax()
@@ -107,8 +106,8 @@ def _predict(args: argparse.Namespace) -> int:
         _write_regions(result, args)
     presence = _write_presence(result, args)
     if args.json:
-        found = {} if presence is None else {"presence": presence.to_json()}
-        _console.print_json(result.to_json() | found)
+        more = {} if presence is None else {"presence": presence.to_json()}
+        _console.print_json(result.to_json() | more)
         return 0
     if isinstance(result, LostForecast):
         _print_lost(result)
@@ -126,57 +125,53 @@ def _predict(args: argparse.Namespace) -> int:
 def _predict_in_space(args: argparse.Namespace) -> int:
     """Transport the probability of presence in a map or a field."""
     horizons = _options.parse_times("--horizon", args.horizon)
-    refused = {"-o": args.output, "--regions": args.regions, "--given": args.given}
-    refused |= {"--tau": args.tau, "--models": args.models}
-    for option, value in refused.items():
+    unsupported = {"-o": args.output, "--regions": args.regions, "--given": args.given}
+    unsupported |= {"--tau": args.tau, "--models": args.models}
+    for option, value in unsupported.items():
         if value is not None:
-            msg = f"{option} is for a fit, and --space FILE.nc needs none; omit one of them"
+            msg = f"{option} needs a fit, which --space FILE.nc replaces; omit one of them"
             raise DriftbayesError(msg)
     tracks = _options.read(args)
     from driftbayes.workflow import presence
 
-    found = presence(tracks, horizons, args.space, model=args.space_model, cell=args.cell)
-    _write_map(found, args)
-    _console.print_result(found, as_json=args.json)
+    result = presence(tracks, horizons, args.space, model=args.space_model, cell=args.cell)
+    _write_map(result, args)
+    _console.print_result(result, as_json=args.json)
     return 0
 
 
 def _write_presence(result: "Forecast", args: argparse.Namespace) -> "PresenceMap | None":
-    """Write the map of presence and its figure, if they are wanted."""
+    """Write the map of presence and its figure, if requested."""
     if args.map is None and args.figure is None:
         return None
-    found = result.presence(args.cell)
-    _write_map(found, args)
-    return found
+    presence = result.presence(args.cell)
+    _write_map(presence, args)
+    return presence
 
 
-def _write_map(found: "PresenceMap", args: argparse.Namespace) -> None:
+def _write_map(presence: "PresenceMap", args: argparse.Namespace) -> None:
     """Write a map of presence and its figure."""
     if args.map is not None:
-        from driftbayes.io import write_dataset
-
-        write_dataset(found.to_dataset(), args.map, kind="presence")
-        _console.note(f"wrote {args.map}")
+        _console.save_dataset(presence.to_dataset(), args.map, kind="presence")
     if args.figure is not None:
         from driftbayes.plots.presence import presence_figure
 
-        _console.save_figure(presence_figure(found), args.figure)
+        _console.save_figure(presence_figure(presence), args.figure)
 
 
 def _write_regions(result: "Forecast", args: argparse.Namespace) -> None:
     """Write search regions as GeoJSON or NetCDF."""
     import json
 
-    from driftbayes.io import write_dataset
     from driftbayes.prediction.regions import REGION_MEMBERS, search_regions
     from driftbayes.storage import atomic_path
 
-    found = search_regions(result.particles(max(args.members, REGION_MEMBERS)))
+    areas = search_regions(result.particles(max(args.members, REGION_MEMBERS)))
     if args.regions.suffix.lower() == ".nc":
-        write_dataset(found.to_dataset(), args.regions, kind="regions")
-    else:
-        with atomic_path(args.regions) as temporary:
-            temporary.write_text(json.dumps(found.to_geojson()), encoding="utf-8")
+        _console.save_dataset(areas.to_dataset(), args.regions, kind="regions")
+        return
+    with atomic_path(args.regions) as temporary:
+        temporary.write_text(json.dumps(areas.to_geojson()), encoding="utf-8")
     _console.note(f"wrote {args.regions}")
 
 
@@ -224,17 +219,20 @@ def _print_prediction(made: "Forecast") -> None:
 
 
 def _print_lost(made: "LostForecast") -> None:
-    """Print where lost particles are, with and without those still seen."""
+    """Print the positions of lost particles, with and without those still observed."""
     from driftbayes.data.units import readable, readable_unit
     from driftbayes.representation import number, with_unit
 
     lost, time = made.lost, made.data.time_unit
     horizons = lost.given.horizons[1:]
     per_time, time_shown = readable_unit(horizons, time)
-    radii = {
-        name: [[r.radii for r in own] for own in found] for name, found in lost.regions.items()
-    }
-    sizes = [size for found in radii.values() for own in found for both in own for size in both]
+    sizes = [
+        size
+        for particles in lost.regions.values()
+        for regions in particles
+        for region in regions
+        for size in region.radii
+    ]
     per_length, length_shown = readable_unit(sizes, made.data.length_unit)
     lonlat, rows = lost.mean_lonlat, []
     for p, name in enumerate(lost.given.ids):
@@ -253,12 +251,12 @@ def _print_lost(made: "LostForecast") -> None:
     tau = readable(made.data.tau, time)
     models = ", ".join(f"{name} ({number(p)})" for name, p in made.prediction.probabilities.items())
     title = (
-        f"Lost particles a time T after their last position, given those still seen, fit at tau = "
-        f"{tau}; radii of circles as large as the 50 % and 95 % regions; {models}"
+        "Lost particles a time T after their last position, given those still observed, fit at "
+        f"tau = {tau}; radii of circles as large as the 50 % and 95 % regions; {models}"
     )
     place = "mean lon, lat (°)" if lonlat is not None else "mean position"
     columns = [
-        *("particle", with_unit("T", time_shown), "still seen"),
+        *("particle", with_unit("T", time_shown), "still observed"),
         place if lonlat is not None else with_unit(place, made.data.length_unit),
         *(with_unit(name, length_shown) for name in ("50 %", "95 %", "95 % alone")),
         "ratio",
@@ -266,7 +264,7 @@ def _print_lost(made: "LostForecast") -> None:
     _console.print_table(title, columns, rows, left=1, keys=2)
     if lost.left_out:
         names = ", ".join(lost.left_out)
-        _console.say(f"not predicted, since their last position stands alone: {names}")
+        _console.say(f"not predicted, because their last position is isolated: {names}")
 
 
 COMMANDS = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from driftbayes.comparison import Scan
     from driftbayes.data.trajectories import Trajectories
 
-# Known here so that --help need not import them; a test compares them.
+# Repeated here so that --help need not import them; a test compares them.
 SIMULATORS = ("parcels", "parcels3", "opendrift", "json")
 
 
@@ -59,11 +59,10 @@ def _report(args: argparse.Namespace) -> int:
         if args.brief and getattr(args, option):
             raise DriftbayesError(f"--brief and --{option} exclude each other; give one of them")
     if args.within is not None and not args.pairs:
-        msg = "--within is the distance of --pairs, which is not given; add --pairs"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("--within is the distance of --pairs; add --pairs")
     if args.forecast is not None:
         _options.parse_times("--forecast", args.forecast)
-    scan, tracks = _scanned(args)
+    scan, tracks = _load_scan(args)
     for option in ("forecast", "pairs"):
         if getattr(args, option) and tracks is None:
             msg = f"--{option} needs the trajectories of the scan; pass --data TRAJECTORIES"
@@ -112,8 +111,8 @@ def _is_companion(path: Path) -> bool:
     return is_companion(path)
 
 
-def _scanned(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
-    """Return the scan, and the trajectories if there are any to examine."""
+def _load_scan(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
+    """Read or compute the scan; also return the trajectories, if there are any to examine."""
     from driftbayes.comparison.describe import as_scan
     from driftbayes.data import schema
     from driftbayes.io import read_scan
@@ -128,7 +127,7 @@ def _scanned(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
                     "posteriors, goodness of fit and prior sensitivity"
                 )
             return scan, None
-        return scan, _again(args, scan)
+        return scan, _read_data(args, scan)
     if args.data is not None:
         msg = f"--data needs a scan, got trajectories in {args.file.name!r}; omit --data"
         raise DriftbayesError(msg)
@@ -148,16 +147,16 @@ def _scanned(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
     return result, None if args.brief else tracks
 
 
-def _again(args: argparse.Namespace, scan: "Scan") -> "Trajectories":
+def _read_data(args: argparse.Namespace, scan: "Scan") -> "Trajectories":
     """Read the trajectories of a scan with the options of the scan."""
     from driftbayes.comparison.describe import stored
 
-    again = argparse.Namespace(**vars(args))
-    again.file = args.data
+    reading = argparse.Namespace(**vars(args))
+    reading.file = args.data
     if not _options.given_reading(args):
         for name, text in stored(scan, "provenance").get("reading", {}).items():
-            setattr(again, name, {"drop_short": True}.get(name, str(text)))
-    return _options.read(again)
+            setattr(reading, name, {"drop_short": True}.get(name, str(text)))
+    return _options.read(reading)
 
 
 def _add_export(parser: Parser) -> None:
@@ -197,9 +196,9 @@ def _export(args: argparse.Namespace) -> int:
     from driftbayes.io import atomic_path, read_dataset, read_scan
     from driftbayes.simulators import export, recommend
 
-    found = read_dataset(args.file, kind=("scan", "map", "field"))
-    if found.attrs[KIND_ATTRIBUTE] != "scan":
-        return _export_grid(args, found)
+    dataset = read_dataset(args.file, kind=("scan", "map", "field"))
+    if dataset.attrs[KIND_ATTRIBUTE] != "scan":
+        return _export_grid(args, dataset)
     if args.no_flow:
         raise DriftbayesError("--no-flow is for a map or a field; a scan exports no mean flow")
     recommendation = recommend(
@@ -222,19 +221,19 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _export_grid(args: argparse.Namespace, dataset: "xr.Dataset") -> int:
-    """Write a grid of diffusivity, and print the lines that use it."""
+    """Write a grid of diffusivity, and print the code that uses it."""
     from driftbayes.io import write_dataset
     from driftbayes.simulators import export_grid, gridded
 
     if args.tau is not None:
         raise DriftbayesError("--tau is for a scan; a map or a field has one sampling time")
     if args.output is None or args.output.suffix != ".nc":
-        raise DriftbayesError("a map or field is exported as a grid: give -o FILE.nc")
+        raise DriftbayesError("a map or field is exported as a grid; give -o FILE.nc")
     units = (args.length_unit, args.time_unit)
-    found = gridded(dataset, model=args.model, with_flow=not args.no_flow, given=units)
-    made = export_grid(found, args.simulator)
-    write_dataset(made.dataset, args.output, kind="grid")
-    print(made.text(str(args.output)), end="")
+    dispersion = gridded(dataset, model=args.model, with_flow=not args.no_flow, given=units)
+    exported = export_grid(dispersion, args.simulator)
+    write_dataset(exported.dataset, args.output, kind="grid")
+    print(exported.text(str(args.output)), end="")
     _console.note(f"wrote {args.output}")
     return 0
 

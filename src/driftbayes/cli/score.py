@@ -14,10 +14,10 @@ from driftbayes.errors import DriftbayesError
 if TYPE_CHECKING:
     from driftbayes.prediction import TrajectoryScores
 
-# Options of reading that hold for observations and ensembles alike.
+# Reading options that apply to both observations and ensembles.
 _SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")
-# Options of models, which an ensemble has not.
-_OF_MODELS = (
+# Options of models, which do not apply to ensembles.
+_MODEL_OPTIONS = (
     *("--tau", "--held-out-taus", "--folds", "--models", "--prior", "--u-rms", "--timescale"),
     *("--learned", "--model-prior", "--method", "--coords", "--n-tau", "--windows", "--gaps"),
 )
@@ -88,7 +88,7 @@ def _score_ensembles(args: argparse.Namespace) -> int:
     if args.observed is None or args.file is not None:
         msg = "give the observed trajectories: driftbayes score --ensemble FILE --observed FILE"
         raise DriftbayesError(msg)
-    _refuse_models(args)
+    _check_no_model_options(args)
     _options.check_seed(args.seed)
     named = {}
     for text in args.ensemble:
@@ -113,14 +113,14 @@ def _score_ensembles(args: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_models(args: argparse.Namespace) -> None:
-    """Refuse options of models: an ensemble has its members only."""
+def _check_no_model_options(args: argparse.Namespace) -> None:
+    """Raise an error if options of models are given."""
     words = {word.partition("=")[0] for word in args.words}
-    given = [option for option in _OF_MODELS if option in words]
+    given = [option for option in _MODEL_OPTIONS if option in words]
     if given:
         raise DriftbayesError(
-            f"--ensemble scores members, not models: leave out {', '.join(given)}"
-            " (--leads chooses lead times)"
+            f"--ensemble scores ensemble members, not models; omit {', '.join(given)} "
+            "(--leads chooses lead times)"
         )
 
 
@@ -167,7 +167,7 @@ def _print_singles(many: "Sequence[TrajectoryScores]", time_unit: str) -> None:
         last = list(scores.values)[-1]
         for name in scores.values:
             mean, (gap, error) = scores.mean(name)[0], scores.difference(name, last)
-            # A model of probability one differs from the average by rounding alone.
+            # A model of probability one differs from the average only by rounding.
             alike = abs(gap) <= 1e-12 * abs(mean)
             versus = "0" if alike else with_error(gap, error)
             best = "larger" if scores.larger_is_better else "smaller"

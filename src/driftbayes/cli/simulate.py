@@ -8,7 +8,7 @@ from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
-# Known here so that --help need not import the models; a test compares the two.
+# Repeated here so that --help need not import the models; a test compares them.
 PARAMETERS = {
     "brownian": ("kappa",),
     "langevin": ("gamma", "k"),
@@ -93,18 +93,18 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _values(texts: list[str]) -> dict[str, float]:
-    """Parse values of parameters such as gamma=0.5."""
-    found: dict[str, float] = {}
+    """Parse values of parameters, for example gamma=0.5."""
+    values: dict[str, float] = {}
     for text in texts:
         name, _, number = text.partition("=")
-        if name in found:
+        if name in values:
             raise DriftbayesError(f"--set {name} was given twice; give it once")
         try:
-            found[name] = float(number)
+            values[name] = float(number)
         except ValueError as error:
             msg = f"--set must be PARAMETER=VALUE, got {text!r}; for example gamma=0.5"
             raise DriftbayesError(msg) from error
-    return found
+    return values
 
 
 COMMANDS = {"simulate": Command(_add_arguments, _run, _examples())}

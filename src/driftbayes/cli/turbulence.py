@@ -13,7 +13,7 @@ from driftbayes.cli import _console, _jax
 from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
-# Known here so that --help need not import the simulator; a test compares them.
+# Repeated here so that --help need not import the simulator; a test compares them.
 _CONFIG = """
 --grid GRID<int>  grid points per side
 --dt DT<float>  time step
@@ -48,22 +48,22 @@ _OTHERS = """
     starts at 0
 """
 _CHECKPOINT = "--checkpoint-every TIME<=60s>  wall-clock time between checkpoints, for example 5min"
-# Names of the options that belong to a configuration.
-_GIVEN = tuple(re.findall(r"^--([\w-]+)", _CONFIG, re.M))
+# Names of the options of the configuration.
+_CONFIG_OPTIONS = tuple(re.findall(r"^--([\w-]+)", _CONFIG, re.M))
 
 
 def _add_arguments(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_run(actions)
-    again = actions.add_parser("resume", help="resume a run")
-    again.add_output(
+    resume = actions.add_parser("resume", help="resume a run")
+    resume.add_output(
         "directory", output=Output("continued"), overwrite=False, help="directory of the run"
     )
-    again.add_options(_CHECKPOINT)
-    again.set_defaults(run=_resume)
-    film = actions.add_parser("movie", help="render a movie of vorticity and particles")
-    film.add_argument("directory", type=Path, help="directory of the run")
-    film.add_output(
+    resume.add_options(_CHECKPOINT)
+    resume.set_defaults(run=_resume)
+    movie = actions.add_parser("movie", help="render a movie of vorticity and particles")
+    movie.add_argument("directory", type=Path, help="directory of the run")
+    movie.add_output(
         "-o",
         "--output",
         output=Output(
@@ -72,11 +72,11 @@ def _add_arguments(parser: Parser) -> None:
         metavar="FILE",
         help="output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the directory)",
     )
-    film.add_options("""
+    movie.add_options("""
 --particles PARTICLES<int=200>  number of particles
 --fps FPS<float=12>  frames per second
 """)
-    film.set_defaults(run=_movie, reads=_movie_reads)
+    movie.set_defaults(run=_movie, reads=_movie_reads)
 
 
 def _add_run(actions: "argparse._SubParsersAction[Parser]") -> None:
@@ -103,7 +103,7 @@ def _run(args: argparse.Namespace) -> int:
     from driftbayes.turbulence.config import GIVEN, RunConfig
     from driftbayes.turbulence.run import run
 
-    chosen = {name: getattr(args, name) for name in (n.replace("-", "_") for n in _GIVEN)}
+    chosen = {name: getattr(args, name) for name in (n.replace("-", "_") for n in _CONFIG_OPTIONS)}
     given = {name: value for name, value in chosen.items() if value is not None}
     if args.truncate:
         given["truncate"] = True

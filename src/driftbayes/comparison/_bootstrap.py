@@ -1,12 +1,11 @@
-r"""How far ln K would move with other particles, or at other times: the bootstrap.
+r"""Bootstrap of ln K.
 
-Evidence counts particles as independent. If they are not, its own error bars are too narrow, and
-the honest spread is found by drawing again, with replacement, units that are independent:
-particles, clusters of particles that move together, or, where all move together, blocks of time
-across all particles (circular blocks, several correlation times long). Second moments add
-up over units, so that a replicate is a weighted sum of matrices and all replicates are one batch
-of evidences. The steps that a block begins with are still predicted from those before it: the
-blocks add up to the whole exactly.
+The evidence treats particles as independent. If they are not, its error bars are too narrow. The
+bootstrap resamples independent units with replacement: particles, clusters of particles that move
+together or, if all move together, blocks of time across all particles (circular blocks, several
+correlation times long). Second moments are sums over units, so that a replicate is a weighted sum
+of matrices and all replicates are one batch of evidences. The first steps of a block are still
+predicted from those before it, so that the blocks add up to the whole exactly.
 """
 
 __all__ = ["Bootstrap", "bootstrap", "thinned_log_bayes_factor", "unit_moments"]
@@ -33,10 +32,8 @@ from driftbayes.sums import diagonal_sums
 from driftbayes.typing import FloatArray, IntArray
 
 Units = Literal["auto", "particles", "clusters", "time"]
-# Fewer units than this tell nothing of their spread.
-_FEWEST = 8
-# More are merged: the spread over groups of independent units is that over the units.
-_MOST = 200
+# Fewer units do not give a meaningful spread; more are merged into groups.
+_MIN_UNITS, _MAX_UNITS = 8, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +42,14 @@ class Bootstrap:
 
     Args:
         log_bayes_factor: ln K of the data, the second hypothesis against the first.
-        scaled: The same, scaled to the effective number of particles.
+        scaled: ln K corrected for the effective number of particles.
         replicates: ln K of each replicate.
-        pair: Names of the two, "langevin:brownian".
-        units: What was drawn: "particles", "clusters" or "time".
-        n_units: How many of them there are.
-        block_steps: Length of a block of time in steps, if time was drawn.
-        dependence: How much the particles move together.
-        seed: Of the draws.
+        pair: Names of the two hypotheses, "langevin:brownian".
+        units: Units that were resampled: "particles", "clusters" or "time".
+        n_units: Number of units.
+        block_steps: Length of a block of time in steps, if time was resampled.
+        dependence: Dependence between particles.
+        seed: Random seed.
     """
 
     log_bayes_factor: float
@@ -66,23 +63,23 @@ class Bootstrap:
     seed: int
 
     def __repr__(self) -> str:
-        """Ln K and its interval."""
+        """Show ln K and its interval."""
         return f"<Bootstrap: {self.sentence}>"
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The central 95 % of the replicates."""
+        """Central 95 % interval of the replicates."""
         low, high = np.percentile(self.replicates, [2.5, 97.5])
         return float(low), float(high)
 
     @property
     def same_sign(self) -> float:
-        """Share of the replicates that favour the same model as the data."""
+        """Fraction of the replicates that favour the same model as the data."""
         return float(np.mean(np.sign(self.replicates) == np.sign(self.log_bayes_factor)))
 
     @property
     def sentence(self) -> str:
-        """The interval in words."""
+        """Sentence with ln K and its interval."""
         low, high = self.interval
         what = f"{self.n_units} {self.units}"
         if self.units == "time":
@@ -95,7 +92,7 @@ class Bootstrap:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers and text."""
+        """Return plain numbers and text."""
         return {
             "pair": self.pair,
             "log_bayes_factor": self.log_bayes_factor,
@@ -124,18 +121,18 @@ def bootstrap(
     method: Method | str = "auto",
     seed: int = 0,
 ) -> Bootstrap:
-    """Replicates of ln K of the second hypothesis against the first.
+    """Compute bootstrap replicates of ln K of the second hypothesis against the first.
 
     Args:
-        trajectories: Where the particles were.
-        hypotheses: Two, for which second moments are enough.
+        trajectories: Positions of the particles.
+        hypotheses: Two hypotheses whose likelihoods depend on second moments only.
         tau: Sampling time, a multiple of the recording interval.
-        n_replicates: How many.
-        units: What to draw. "auto": particles if they are independent, clusters of those
+        n_replicates: Number of replicates.
+        units: Units to resample. "auto": particles if they are independent, clusters of particles
             that move together if there are eight or more, and otherwise blocks of time.
         block_steps: Length of a block of time in steps; by default from the correlation time.
-        method: Of the evidence.
-        seed: Of the draws.
+        method: Method of the evidence.
+        seed: Random seed.
     """
     check_names(hypotheses)
     if len(hypotheses) != 2 or n_replicates < 2 or units not in get_args(Units):
@@ -145,17 +142,17 @@ def bootstrap(
         )
     found = dependence(trajectories, tau)
     data = displacements(trajectories, tau)
-    if any(not isinstance(Batch.of(data, model=h.model).data, SecondMoments) for h in hypotheses):
+    if not all(_is_summed_over_axes(Batch.of(data, model=h.model)) for h in hypotheses):
         raise DriftbayesError(
-            "the bootstrap needs exact positions at regular times and models that second moments "
-            f"are enough for, got {', '.join(h.name for h in hypotheses)}; leave --noise and "
-            "options of models out, or --bootstrap"
+            "the bootstrap needs exact positions at regular times and models without options, "
+            f"got {', '.join(h.name for h in hypotheses)}; omit --noise and the options of models, "
+            "or --bootstrap"
         )
     if units == "auto":
         independent = not found.inflation - 1 > 4 * found.inflation_err
         units = "particles" if independent else "clusters"
-        looked_at_all = found.n_sampled == found.n_particles
-        if not independent and (found.n_clusters < _FEWEST or not looked_at_all):
+        is_complete = found.n_sampled == found.n_particles
+        if not independent and (found.n_clusters < _MIN_UNITS or not is_complete):
             units = "time"
     rng = np.random.Generator(np.random.Philox(seed))
     if units == "time":
@@ -166,20 +163,19 @@ def bootstrap(
         labels, n_blocks = _particle_units(data, found, units)
         steps = None
         weights = rng.multinomial(n_blocks, np.full(n_blocks, 1 / n_blocks), size=n_replicates)
-    if n_blocks < _FEWEST:
+    if n_blocks < _MIN_UNITS:
         raise DriftbayesError(
-            f"only {n_blocks} units ({units}) to draw from, where {_FEWEST} are needed for a "
-            "spread; use longer records or more particles"
+            f"the bootstrap needs at least {_MIN_UNITS} units ({units}), got {n_blocks}; use "
+            "longer records or more particles"
         )
-    # The first is the data themselves, the second what the same statistics of fewer would be.
+    # Row 0: the data; row 1: the same statistics from the effective number of particles.
     thin = found.n_effective / found.n_particles
     fixed = np.array([[1.0], [thin]]) * np.ones(weights.shape[1])
     drawn = np.concatenate([fixed, weights.astype(np.float64)])
     logs = []
     for hypothesis in hypotheses:
-        memory = np.shape(Batch.of(data, model=hypothesis.model).data.forms)[-1]  # type: ignore[union-attr]
-        own = unit_moments(data, labels, memory)
-        batch = _batch(own, drawn, data)
+        memory = np.shape(Batch.of(data, model=hypothesis.model).moments.forms)[-1]
+        batch = _batch(unit_moments(data, labels, memory), drawn, data)
         logs.append(log_evidences(hypothesis, batch, method=method, seed=seed).log_evidence)
     log_k = logs[1] - logs[0]
     return Bootstrap(
@@ -196,7 +192,7 @@ def bootstrap(
 
 
 def unit_moments(data: Displacements, labels: IntArray, memory: int) -> SecondMoments:
-    """Second moments of each unit, with a leading axis; they add up to those of all."""
+    """Compute second moments of each unit, with a leading axis; their sum is that of the data."""
     whole = second_moments(data, memory)
     keys = list(zip(whole.orders.tolist(), whole.paired.tolist(), strict=True))
     n_units, size = int(labels.max()) + 1, whole.forms.shape[-1]
@@ -220,7 +216,7 @@ def unit_moments(data: Displacements, labels: IntArray, memory: int) -> SecondMo
         later = labels[start + size : start + n_steps]
         edges = np.flatnonzero(np.diff(later)) + 1
         for low, high in zip([0, *edges.tolist()], [*edges.tolist(), len(later)], strict=True):
-            # All windows that end at the steps low ... high - 1 of the later ones.
+            # All windows that end at the steps low ... high - 1 of `later`.
             moment = sliding_moment(data.dx[start + low + 1 : start + size + high], size)
             forms[later[low], group] += moment[::-1, ::-1]
             predicted[later[low], -1] += (high - low) * data.n_dim
@@ -241,30 +237,30 @@ def thinned_log_bayes_factor(
     factor: float,
     method: Method | str = "auto",
 ) -> dict[str, float]:
-    r"""Ln K of every pair if the same statistics came from `factor` times fewer particles.
+    r"""Compute ln K of every pair for the same statistics from `factor` times fewer particles.
 
-    From thinned second moments where these are enough. Otherwise by Laplace's rule from the
-    comparison: log-likelihoods are divided by the factor, and the posterior of p parameters is
-    $f^{p/2}$ times wider, $\ln Z' = \ln L / f + \ln \mathrm{Occam} + (p/2) \ln f$.
+    Second moments are thinned if the likelihood depends on nothing else. Otherwise Laplace's rule
+    is applied to the comparison: log-likelihoods are divided by the factor, and the posterior of p
+    parameters is $f^{p/2}$ times wider, $\ln Z' = \ln L / f + \ln \mathrm{Occam} + (p/2) \ln f$.
 
     Args:
-        comparison: Of the data as they are.
-        hypotheses: Of that comparison.
+        comparison: Comparison for all particles.
+        hypotheses: Hypotheses of that comparison.
         data: Displacements at one tau.
-        factor: By how much, 1 or more.
-        method: Of the evidence.
+        factor: Ratio of the numbers of particles, 1 or more.
+        method: Method of the evidence.
     """
     logs = {}
-    # Models in which particles share motion need no correction.
+    # Models of shared motion need no correction.
     alone = [hypothesis for hypothesis in hypotheses if not hypothesis.model.shares_motion]
     for hypothesis in alone:
         record = comparison.evidences[hypothesis.name]
         batch = Batch.of(data, model=hypothesis.model)
-        if isinstance(batch.data, SecondMoments) and not batch.is_stacked:
+        if _is_summed_over_axes(batch) and not batch.is_stacked:
             scaled = eqx.tree_at(
                 lambda m: (m.forms, m.predicted),
-                batch.data,
-                (batch.data.forms / factor, batch.data.predicted / factor),
+                batch.moments,
+                (batch.moments.forms / factor, batch.moments.predicted / factor),
             )
             thin = Batch(scaled, batch.taus, batch.fingerprints)
             logs[hypothesis.name] = log_evidences(hypothesis, thin, method=method).log_evidence[0]
@@ -277,9 +273,13 @@ def thinned_log_bayes_factor(
 
 
 def thinned_by_rule(record: Evidence, factor: float) -> float:
-    """Ln Z of `factor` times fewer particles by Laplace's rule; see the former."""
+    """Compute ln Z for `factor` times fewer particles by Laplace's rule."""
     wider = 0.5 * len(record.map) * float(np.log(factor))
     return record.log_likelihood_at_map / factor + min(record.log_occam_factor + wider, 0.0)
+
+
+def _is_summed_over_axes(batch: Batch) -> bool:
+    return batch.is_summed and isinstance(batch.moments, SecondMoments)
 
 
 def _batch(own: SecondMoments, weights: FloatArray, data: Displacements) -> Batch:
@@ -296,21 +296,21 @@ def _batch(own: SecondMoments, weights: FloatArray, data: Displacements) -> Batc
 
 
 def _particle_units(data: Displacements, found: Dependence, units: str) -> tuple[IntArray, int]:
-    """Unit of each step: its particle, or the cluster of its particle."""
+    """Return the unit of each step, its particle or cluster, and the number of units."""
     owner = data.trajectory
     if units == "clusters":
         cluster = np.arange(found.n_particles) + len(found.clusters)
         cluster[found.particles] = found.clusters
         owner = cluster[owner]
     _, labels = np.unique(owner, return_inverse=True)
-    labels = labels % _MOST
+    labels = labels % _MAX_UNITS
     return np.repeat(labels, data.row_sizes), int(labels.max()) + 1
 
 
 def _time_units(
     data: Displacements, starts: FloatArray, found: Dependence, block_steps: int | None
 ) -> tuple[IntArray, int, int, int]:
-    """Unit of each step in time, number of blocks, units and steps in a block."""
+    """Return the time unit of each step, the number of blocks, and units and steps per block."""
     first = np.round((starts - starts.min()) / data.tau).astype(np.int64)
     within = np.arange(len(data.dx)) - np.repeat(
         np.cumsum(data.row_sizes) - data.row_sizes, data.row_sizes
@@ -319,16 +319,16 @@ def _time_units(
     n_steps = int(step.max()) + 1
     if block_steps is None:
         scale = max(found.correlation_steps, 1.0)
-        # Longer than the correlation time by the cube root of how often the record holds it.
+        # The correlation time times the cube root of the number of correlation times.
         block_steps = int(np.ceil(scale * (n_steps / scale) ** (1 / 3)))
-    fine = max(1, -(-n_steps // _MOST))
+    fine = max(1, -(-n_steps // _MAX_UNITS))
     length = max(1, round(block_steps / fine))
     _, labels = np.unique(step // fine, return_inverse=True)
     return labels, (int(labels.max()) + 1) // length, length, length * fine
 
 
 def _circular(rng: np.random.Generator, n_replicates: int, n_units: int, length: int) -> IntArray:
-    """How often each unit is drawn, in circular blocks of `length` units, `n_units` in all."""
+    """Count the draws of each unit, in circular blocks of `length` units, `n_units` in all."""
     n_blocks = -(-n_units // length)
     firsts = rng.integers(0, n_units, size=(n_replicates, n_blocks))
     drawn = (firsts[..., None] + np.arange(length)) % n_units

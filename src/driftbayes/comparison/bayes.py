@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 _SCALE = ((5.0, "very strongly"), (3.0, "strongly"), (1.0, "positively"))
 # Options of models in which particles share motion.
 _SHARING = ("common", "flow", "eddies")
-# A model is contradicted by a goodness of fit whose p-value is smaller. P-values are adjusted for
-# the number of quantities, so a true model is contradicted with this probability; the 200 replicas
-# of a report resolve nothing below 1/201, so a level of 0.005 would hang on a single one of them.
+# Significance level of the goodness of fit. P-values are adjusted for the number of quantities, so
+# a true model is contradicted with this probability. The 200 replicas of a report resolve nothing
+# below 1/201: a level of 0.005 would depend on a single replica.
 FIT_LEVEL = 0.01
-# Sums over a file do not tell what single displacements do.
+# Tests need single displacements, not sums over a file.
 NOT_TESTED = (
     "goodness of fit, measurement noise and dependence between particles are not tested for files "
     "read in blocks; run `driftbayes check`, which reads a sample"
@@ -51,7 +51,7 @@ NOT_TESTED = (
 
 
 def strength(log_bayes_factor: float) -> str:
-    """Kass and Raftery's word for |ln K|; "indistinguishable" below 1, "unknown" for NaN."""
+    """Return Kass and Raftery's word for |ln K|; "indistinguishable" below 1, "unknown" for NaN."""
     if np.isnan(log_bayes_factor):
         return "unknown"
     for threshold, word in _SCALE:
@@ -70,7 +70,7 @@ def log_bayes_factor(m1: Evidence, m0: Evidence) -> float:
 
 
 def log_bayes_factor_err(m1: Evidence, m0: Evidence) -> float:
-    """Error of ln K, one sigma; NaN if a method has none."""
+    """Return the standard error of ln K; NaN if a method has none."""
     return float(np.hypot(m1.log_evidence_err, m0.log_evidence_err))
 
 
@@ -98,24 +98,24 @@ def model_probabilities(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Described):
-    """What the data at one tau say of several hypotheses.
+    """Comparison of several hypotheses at one tau.
 
     Args:
-        evidences: The evidence of each hypothesis, by name.
-        probabilities: Probability of each within this set.
+        evidences: Evidence of each hypothesis, by name.
+        probabilities: Probability of each hypothesis within this set.
         tau: Sampling time.
-        n_particles: Trajectories used.
-        n_steps: Steps per run; of the longest if they differ.
-        n_dim: Spatial dimensions.
-        n_displacements: Scalar displacements in all.
+        n_particles: Number of trajectories used.
+        n_steps: Number of steps of the longest run.
+        n_dim: Number of spatial dimensions.
+        n_displacements: Total number of scalar displacements.
         time_unit: Name of the unit of tau.
         length_unit: Name of the unit of length.
-        sensitivity: ln K under other priors, if asked for.
+        sensitivity: ln K under other priors, if requested.
         priors_from_data: Whether scales of the priors were estimated from the same data; None if
-            that is not known.
-        dependence: How particles move together, if they do.
-        fit_p_values: P-value of the goodness of fit of each model that was checked.
-        doubts: What else could explain the data, one clause each.
+            unknown.
+        dependence: Dependence between particles, if detected.
+        fit_p_values: P-value of the goodness of fit of each model tested.
+        doubts: Other explanations of the data, one clause each.
     """
 
     evidences: Mapping[str, Evidence]
@@ -134,7 +134,7 @@ class Comparison(Described):
     doubts: tuple[str, ...] = ()
 
     def __getitem__(self, model: str) -> Evidence:
-        """The evidence of one model."""
+        """Return the evidence of one model."""
         if model not in self.evidences:
             near = did_you_mean(model, tuple(self.evidences))
             msg = f"no model {model!r} in this comparison of {', '.join(self.evidences)}{near}"
@@ -168,7 +168,7 @@ class Comparison(Described):
 
     @property
     def log_bayes_factor_errs(self) -> dict[str, float]:
-        """Errors of the former."""
+        """Standard errors of `log_bayes_factors`."""
         return {
             f"{b}:{a}": log_bayes_factor_err(self.evidences[b], self.evidences[a])
             for a, b in combinations(self.evidences, 2)
@@ -181,7 +181,7 @@ class Comparison(Described):
 
     @property
     def without_evidence(self) -> dict[str, str]:
-        """Models whose evidence could not be computed, and why in a word or two."""
+        """Models whose evidence could not be computed, each with a brief reason."""
         lost = {n: e.status for n, e in self.evidences.items() if not np.isfinite(e.log_evidence)}
         return {
             name: "no finite evidence" if status is Status.OK else status.value.replace("_", " ")
@@ -190,16 +190,16 @@ class Comparison(Described):
 
     @property
     def _ranked(self) -> list[Evidence]:
-        """Evidences that could be computed, the largest first."""
+        """Finite evidences, the largest first."""
         found = [e for e in self.evidences.values() if np.isfinite(e.log_evidence)]
         return sorted(found, key=lambda e: -e.log_evidence)
 
     @property
     def verdict(self) -> str:
-        """One sentence on the scale of Kass and Raftery, with every known doubt.
+        """Verdict on the scale of Kass and Raftery, with all caveats.
 
-        Its word is that of the lower end of ln K, one standard error down, corrected for particles
-        that move together. A model without an evidence is named, and the others are ranked.
+        The strength is that of ln K minus one standard error, corrected for dependence between
+        particles. Models without an evidence are named; the others are ranked.
         """
         at = f"at tau = {readable(self.tau, self.time_unit)}"
         ranked, without = self._ranked, [f"{n}: {why}" for n, why in self.without_evidence.items()]
@@ -224,7 +224,7 @@ class Comparison(Described):
         return sentence
 
     def _ranking(self, at: str) -> str:
-        """Which model is favoured, how strongly."""
+        """State which model is favoured, and how strongly."""
         ranked = self._ranked
         best = ranked[0]
         if len(ranked) == 1:
@@ -235,40 +235,36 @@ class Comparison(Described):
             names = [e.name for e in reversed(close)]
             last = close[-1]
             spread = best.log_evidence - last.log_evidence
-            told = f"ln K = {spread:.2f}, below 1"
+            log_k = f"{spread:.2f}, below 1"
             if spread >= _SCALE[-1][0]:
-                told = f"ln K = {self._told(best, last)}"
+                log_k = self._log_k_text(best, last)
             elif self.dependence is not None:
-                told = f"ln K = {spread:.2f}{self._correction(best.name, last.name)}"
-            is_uncertain = self._corrected(best, last) >= _SCALE[-1][0]
-            what = (
-                "cannot be distinguished as far as computed"
-                if is_uncertain
-                else ("are indistinguishable")
-            )
-            return f"{', '.join(names[:-1])} and {names[-1]} {what} {at} ({told})"
+                log_k = f"{spread:.2f}{self._correction(best.name, last.name)}"
+            what = "are indistinguishable"
+            if self._corrected(best, last) >= _SCALE[-1][0]:
+                what = "cannot be distinguished within the error of ln K"
+            return f"{', '.join(names[:-1])} and {names[-1]} {what} {at} (ln K = {log_k})"
         second = ranked[1]
         word = strength(self._lower_end(best, second))
         least = "at least " if word != strength(self._corrected(best, second)) else ""
-        told = self._told(best, second, with_error=bool(least))
-        return f"{best.name} is {least}{word} favoured over {second.name} {at} (ln K = {told})"
+        log_k = self._log_k_text(best, second, with_error=bool(least))
+        return f"{best.name} is {least}{word} favoured over {second.name} {at} (ln K = {log_k})"
 
     def _corrected(self, best: Evidence, other: Evidence) -> float:
-        """Ln K, corrected for particles that move together where that is known."""
+        """Return ln K, corrected for dependence between particles if known."""
         scaled = self._scaled(best.name, other.name)
         return best.log_evidence - other.log_evidence if scaled is None else scaled
 
     def _lower_end(self, best: Evidence, other: Evidence) -> float:
-        """The former less its error."""
+        """Return the corrected ln K minus its standard error."""
         error = log_bayes_factor_err(best, other)
         return self._corrected(best, other) - (error if error > 0 else 0.0)
 
-    def _told(self, best: Evidence, other: Evidence, *, with_error: bool = True) -> str:
+    def _log_k_text(self, best: Evidence, other: Evidence, *, with_error: bool = True) -> str:
         log_k, error = best.log_evidence - other.log_evidence, log_bayes_factor_err(best, other)
-        told = f"{log_k:.4g}"
-        if with_error and error > 0.01:
-            told = f"{log_k:.2f} ± {error:.2f}"
-        return told + self._correction(best.name, other.name)
+        has_error = with_error and error > 0.01
+        text = f"{log_k:.2f} ± {error:.2f}" if has_error else f"{log_k:.4g}"
+        return text + self._correction(best.name, other.name)
 
     def _scaled(self, best: str, other: str) -> float | None:
         scaled = (self.dependence or {}).get("scaled_log_bayes_factors") or {}
@@ -277,7 +273,7 @@ class Comparison(Described):
         return -float(scaled[f"{other}:{best}"]) if f"{other}:{best}" in scaled else None
 
     def _correction(self, best: str, other: str) -> str:
-        """What follows ln K where particles move together; empty where they do not."""
+        """Return the correction of ln K for dependence between particles, in words."""
         pair = (self.evidences[name].hypothesis.model for name in (best, other))
         if self.dependence is None or any(model.shares_motion for model in pair):
             return ""
@@ -293,20 +289,20 @@ class Comparison(Described):
 
     @property
     def missing_models(self) -> tuple[str, ...]:
-        """Models of the motion that particles share, if they do and these were not compared."""
+        """Models of shared motion that should be compared as well."""
         known = (self.dependence or {}).get("models", ())
         return tuple(name for name in known if name not in self.evidences)
 
     @property
     def shared_motion(self) -> dict[str, dict[str, float]]:
-        """Ln K of two models treated as independent, and of the same two with shared motion.
+        """Ln K of two models with independent particles, and of the same two with shared motion.
 
-        By pair ("langevin:brownian", the better first when treated as independent) and by way:
-        "independent", and the options that were compared ("common", "flow", "eddies").
+        By pair ("langevin:brownian", the better first for independent particles), then
+        "independent" and the options that were compared ("common", "flow", "eddies").
         """
         found: dict[str, dict[str, float]] = {}
         for option in _SHARING:
-            # Models with the option, by the name that they have without it.
+            # Models with the option, by their name without it.
             bases = {
                 "+".join(part for part in name.split("+") if part != option): e
                 for name, e in self.evidences.items()
@@ -322,7 +318,7 @@ class Comparison(Described):
 
     @property
     def both_ways(self) -> str:
-        """Ln K treated as independent and with shared motion; empty if not compared both ways."""
+        """Sentence with ln K for independent particles and for shared motion; may be empty."""
         clauses = []
         for pair, ways in self.shared_motion.items():
             parts = [
@@ -336,7 +332,7 @@ class Comparison(Described):
 
     @property
     def misfit(self) -> str:
-        """The end of a sentence, if the goodness of fit contradicts the best model."""
+        """Clause for a verdict if the goodness of fit contradicts the best model."""
         p_value = self.fit_p_values.get(self.best, np.nan)
         if not p_value < FIT_LEVEL:
             return ""
@@ -347,14 +343,14 @@ class Comparison(Described):
 
     @property
     def overstated(self) -> str:
-        """Ln K of the best two models where particles move together; empty where they do not."""
+        """Ln K of the best two models with its correction; empty if particles are independent."""
         ranked = self._ranked
         if len(ranked) < 2 or not self._correction(ranked[0].name, ranked[1].name):
             return ""
-        return f"ln K = {self._told(ranked[0], ranked[1], with_error=False)}"
+        return f"ln K = {self._log_k_text(ranked[0], ranked[1], with_error=False)}"
 
     def to_json(self) -> dict[str, Any]:
-        """The comparison as plain numbers and text."""
+        """Return the comparison as plain numbers and text."""
         models = {
             name: {**e.to_json(), "probability": _finite(self.probabilities[name])}
             for name, e in self.evidences.items()
@@ -387,15 +383,15 @@ class Comparison(Described):
         return result
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """A pandas table, one row per model and parameter, with a column of units."""
+        """Return a pandas table, one row per model and parameter, with a column of units."""
         return to_dataframe(self)
 
     def to_dataset(self) -> "xr.Dataset":
-        """An xarray Dataset along model, parameter and pair of models."""
+        """Return an xarray Dataset along model, parameter and pair of models."""
         return to_dataset(self)
 
     def to_datatree(self) -> "xr.DataTree":
-        """A tree with the comparison, and for each model its evidence as ArviZ takes it."""
+        """Return a tree with the comparison, and the evidence of each model for ArviZ."""
         return to_datatree(self)
 
 
@@ -419,33 +415,33 @@ def compare_hypotheses(
         method: Method of the evidence; "auto" integrates exactly where it can, "laplace" is the
             paper's approximation; others as for `evidence`.
         seed: Random seed for sampling methods.
-        prior_probabilities: Probabilities of the models before the data, by default equal.
+        prior_probabilities: Prior probabilities of the models, by default equal.
         sensitivity: Whether to repeat the comparison with prior scales divided and multiplied by 4.
-        progress: Called with a stage, how many are done, and of how many.
+        progress: Called with the stage, the number done and the total.
         **options: Options of a method given by name.
     """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
-    # Each before the work: a model that cannot take these data says so at once.
+    # Before any computation, so that a model refuses unsuitable data at once.
     batches = {h.name: Batch.of(data, model=h.model) for h in hypotheses}
     groups = parameter_groups(hypotheses) if sensitivity else []
     how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
 
-    tell = progress or (lambda *_: None)
+    report = progress or (lambda *_: None)
     done: list[str] = []
-    tell("models", 0, len(hypotheses))
+    report("models", 0, len(hypotheses))
 
-    def judge(hypothesis: Hypothesis) -> ScaledEvidence:
-        # A thread does not see double precision that was switched on by a `with` block.
+    def compute(hypothesis: Hypothesis) -> ScaledEvidence:
+        # A thread does not inherit double precision that a `with` block switched on.
         with jax.enable_x64(True):  # noqa: FBT003
             found = scaled_evidence(hypothesis, batches[hypothesis.name], groups, FACTORS, **how)
         done.append(hypothesis.name)
-        tell("models", len(done), len(hypotheses))
+        report("models", len(done), len(hypotheses))
         return found
 
-    # As many at a time as there are processors: each holds the nodes of a posterior.
+    # One thread per processor: each holds the nodes of a posterior in memory.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(judge, hypotheses))
+        results = list(pool.map(compute, hypotheses))
     rows = tuple(
         {
             "scaled": list(group),
@@ -468,7 +464,7 @@ def comparison_of(
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: tuple[Mapping[str, Any], ...] = (),
 ) -> Comparison:
-    """The comparison of evidences that were computed for these data."""
+    """Return the comparison of evidences that were computed for these data."""
     probabilities = model_probabilities(evidences, prior_probabilities)
     return Comparison(
         evidences={e.name: e for e in evidences},
@@ -494,7 +490,7 @@ def _check_same_data(evidences: Sequence[Evidence]) -> None:
             for e in evidences
         )
         raise DriftbayesError(
-            f"evidences compare only for the same data, tau and units, got {parts}; "
+            f"evidences must have the same data, tau and units, got {parts}; "
             "compute them again from one set of displacements"
         )
 

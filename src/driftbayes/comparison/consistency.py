@@ -1,4 +1,4 @@
-"""Sampling-time consistency: over which tau one value of a parameter explains all estimates."""
+"""Sampling-time consistency: the range of tau over which estimates of a parameter agree."""
 
 __all__ = ["ConsistentRange", "consistent_range", "describe_consistency"]
 
@@ -13,7 +13,6 @@ from driftbayes.representation import amount
 from driftbayes.typing import FloatArray
 
 TOLERANCE = 0.05
-# A run of fewer sampling times shows nothing.
 MIN_TAUS = 3
 _CONFIDENCE = 0.95
 
@@ -23,12 +22,12 @@ class ConsistentRange:
     """Sampling times over which a parameter is consistent, and its value there.
 
     Args:
-        tau_min: Smallest of them.
-        tau_max: Largest of them.
-        n_taus: How many were tried between these.
-        value: The common value, from the mean of ln θ, or of θ if it is signed, with the weights of
-            the rule, $1/(s_i^2 + ε^2)$.
-        sd: Error of that value, taking the estimates as independent.
+        tau_min: Smallest sampling time.
+        tau_max: Largest sampling time.
+        n_taus: Number of sampling times in the range.
+        value: Common value: the mean of ln θ, or of θ if it is signed, with the weights
+            $1/(s_i^2 + ε^2)$.
+        sd: Error of that value for independent estimates.
     """
 
     tau_min: float
@@ -47,28 +46,28 @@ def consistent_range(
     *,
     signed: bool = False,
 ) -> ConsistentRange | None:
-    r"""The longest range of tau over which a parameter's estimates agree.
+    r"""Find the longest range of tau over which a parameter's estimates agree.
 
-    The rule: a run of at least three successive sampling times, at each of which the parameter is
-    identified, is consistent if one value explains all its estimates, and if they do not drift.
-    With $m_i, s_i$ the posterior mean and standard deviation of ln θ at $\tau_i$ and ε = 0.05,
+    At least three successive sampling times, at each of which the parameter is identified, are
+    consistent if one value explains all estimates and they do not drift. With $m_i, s_i$ the
+    posterior mean and standard deviation of ln θ at $\tau_i$ and ε = 0.05,
 
     $$\min_m \sum_i \frac{(m_i - m)^2}{s_i^2 + \epsilon^2} \le \chi^2_{0.95}(n - 1), \qquad
       |b| \ln\frac{\tau_\mathrm{max}}{\tau_\mathrm{min}}
       \le \max(\epsilon, 2 \sigma_b \ln\frac{\tau_\mathrm{max}}{\tau_\mathrm{min}}),$$
 
-    where $b \pm \sigma_b$ is the slope of m against ln τ, weighted by $1/s_i^2$. Of all such runs
-    the one with the largest ratio of its ends is taken. Estimates from the same trajectories are
-    correlated, which makes the rule lenient. A parameter that may be negative, such as a component
-    of a tensor, is judged by itself in place of its logarithm.
+    where $b \pm \sigma_b$ is the slope of m against ln τ, weighted by $1/s_i^2$. The range with the
+    largest $\tau_\mathrm{max} / \tau_\mathrm{min}$ is returned. Estimates from the same
+    trajectories are correlated, which makes the rule lenient. A parameter that may be negative,
+    such as a component of a tensor, is used itself in place of its logarithm.
 
     Args:
         taus: Sampling times, increasing.
-        log_mean: Posterior mean of ln θ at each; of θ if it is signed.
+        log_mean: Posterior mean of ln θ at each tau; of θ if it is signed.
         log_sd: Posterior standard deviation of the same.
-        identified: Whether the data say something of the parameter at each.
-        tolerance: ε: differences this small count as none whatever the error bars; 5 %, or, of a
-            signed parameter, so much in its unit.
+        identified: Whether the data constrain the parameter at each tau.
+        tolerance: ε, the difference that is neglected: relative, or in the unit of a signed
+            parameter.
         signed: Whether the parameter may be negative.
     """
     n = len(taus)
@@ -76,7 +75,7 @@ def consistent_range(
     if not usable.any():
         return None
     sd = np.where(usable, log_sd, 1.0)
-    # Sums over any run are differences of cumulative ones; centred, so that no digits are lost.
+    # Sums over ranges are differences of cumulative sums, centred to keep digits.
     mean = np.where(usable, log_mean - np.mean(log_mean[usable]), 0.0)
     place = np.log(taus) - np.mean(np.log(taus))
     tolerant = np.where(usable, 1 / (sd**2 + tolerance**2), 0.0)
@@ -86,11 +85,11 @@ def consistent_range(
         strict, strict * place, strict * place**2, strict * mean, strict * place * mean
     )
     bad = np.concatenate([[0], np.cumsum(~usable)])
-    # Of χ²; scipy.stats takes half a second to import.
+    # Quantiles of χ²; scipy.stats takes half a second to import.
     limits = 2 * gammaincinv(np.maximum(np.arange(n + 1) - 1, 1) / 2, _CONFIDENCE)
     best: tuple[float, int, int] | None = None
     for i in range(n - MIN_TAUS + 1):
-        # The ends of all runs of usable times that begin here, the longest first.
+        # Ends of all ranges of usable times that begin here, the longest first.
         last = int(np.searchsorted(bad, bad[i], side="right")) - 1
         if best is not None and place[last - 1] - place[i] <= best[0]:
             continue
@@ -126,7 +125,7 @@ def consistent_range(
 
 
 def _cumulative(*terms: FloatArray) -> FloatArray:
-    """Cumulative sums, one row per term, starting from zero."""
+    """Compute cumulative sums, one row per term, starting from zero."""
     return np.concatenate([np.zeros((len(terms), 1)), np.cumsum(terms, axis=1)], axis=1)
 
 
@@ -137,7 +136,7 @@ def describe_consistency(
     n_taus: int = MIN_TAUS,
     units: Mapping[str, str] | None = None,
 ) -> str:
-    """One sentence: where a model may be used beyond the tau it was fitted at, and with what."""
+    """State the range of tau over which the parameters of a model are consistent."""
     if n_taus < MIN_TAUS:
         return (
             f"sampling-time consistency of {model} cannot be assessed: the scan has {n_taus} "

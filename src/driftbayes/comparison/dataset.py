@@ -25,11 +25,11 @@ TAU_FIELDS = ("n_particles", "n_steps", "n_displacements", "data_fingerprint", "
 
 
 def hypotheses_of(dataset: "xr.Dataset", n_dim: int = 2) -> dict[str, Hypothesis]:
-    """The hypotheses of a scan, by name, from the priors that it stores.
+    """Return the hypotheses of a scan, by name, from its stored priors.
 
     Args:
         dataset: Dataset of a scan.
-        n_dim: Number of spatial dimensions, if the scan does not say.
+        n_dim: Number of spatial dimensions, if the scan does not store it.
     """
     n_dim = int(dataset.attrs.get("n_dim", n_dim))
     table = json.loads(str(dataset.attrs["priors"]))
@@ -43,19 +43,19 @@ def hypotheses_of(dataset: "xr.Dataset", n_dim: int = 2) -> dict[str, Hypothesis
 
 
 def scan_from_dataset(dataset: "xr.Dataset") -> tuple[tuple[Comparison, ...], dict[float, str]]:
-    """The comparisons of a scan, and the sampling times that were left out.
+    """Return the comparisons of a scan, and the omitted sampling times.
 
     Args:
         dataset: Dataset of a scan.
 
     Raises:
-        DriftbayesError: The dataset is of a version that did not store all of it, or is damaged.
+        DriftbayesError: The dataset is damaged, or from a version that stored only a part.
     """
     attributes = dataset.attrs
     if "details" not in attributes:
         version = attributes.get("driftbayes_version", "unknown")
         raise DriftbayesError(
-            f"this scan was written by driftbayes {version}, which did not store all of it; "
+            f"this scan was written by driftbayes {version}, which stored only a part of it; "
             "read it with read_scan, or scan the data again"
         )
     try:
@@ -66,7 +66,7 @@ def scan_from_dataset(dataset: "xr.Dataset") -> tuple[tuple[Comparison, ...], di
 
 
 def with_details(dataset: "xr.Dataset") -> "xr.Dataset":
-    """Return the dataset of a scan, with what files of older versions lack filled in."""
+    """Fill in the attributes that files of older versions lack."""
     if "details" in dataset.attrs:
         return dataset
     method, _, coords = str(dataset.attrs.get("method", "exact")).partition(" (")
@@ -92,14 +92,14 @@ def _comparisons(dataset: "xr.Dataset") -> tuple[Comparison, ...]:
     hypotheses = hypotheses_of(dataset)
     units = str(attributes["length_unit"]), str(attributes["time_unit"])
     of_tau = {name: dataset[name].values for name in TAU_FIELDS}
-    # Files of older versions have none.
+    # Files of older versions have no doubts.
     n_taus = len(dataset["tau"])
     doubts = json.loads(str(attributes.get("doubts", json.dumps([{}] * n_taus))))
     comparisons = []
     for t, tau in enumerate(dataset["tau"].values.tolist()):
         evidences = {}
         for name, hypothesis in hypotheses.items():
-            one = dataset.sel(model=name).isel(tau=t)
+            values = dataset.sel(model=name).isel(tau=t)
             labels = [f"{name}.{parameter}" for parameter in hypothesis.names]
             known = dataset.sel(parameter=labels).isel(tau=t)
             estimates = make_estimates(
@@ -108,19 +108,19 @@ def _comparisons(dataset: "xr.Dataset") -> tuple[Comparison, ...]:
                 known["posterior_quantile"].values,
                 **{_FIELDS[field]: known[field].values for field in PARAMETER_FIELDS},
             )
-            log_evidence = float(one["log_evidence"])
+            log_evidence = float(values["log_evidence"])
             more = details[name][t]
             evidences[name] = Evidence(
                 hypothesis=hypothesis,
                 method=str(more["method"]),
                 coords=str(more["coords"]),
                 log_evidence=log_evidence,
-                log_evidence_err=float(one["log_evidence_err"]),
-                log_likelihood_at_map=float(one["log_likelihood_at_map"]),
+                log_evidence_err=float(values["log_evidence_err"]),
+                log_likelihood_at_map=float(values["log_likelihood_at_map"]),
                 parameters=estimates,
                 posterior_cov=np.array(more["posterior_cov"], dtype=float),
-                expected_log_likelihood=log_evidence + float(one["information_gain"]),
-                status=Status(str(one["status"].values)),
+                expected_log_likelihood=log_evidence + float(values["information_gain"]),
+                status=Status(str(values["status"].values)),
                 tau=tau,
                 time_unit=units[1],
                 data_fingerprint=str(of_tau["data_fingerprint"][t]),

@@ -1,8 +1,8 @@
-r"""Particles that move together: how many independent ones are they worth?
+r"""Dependence between particles, and their effective number.
 
-Let $x_i(t)$ be the displacement of particle i over tau, from t on, with variance one, and let
-$\langle x_i(t)\, x_j(s) \rangle = \rho_{ij}\, c(t - s)$: all move alike in time, and pairs
-together. Evidence is made of second moments, $S = \sum_i \sum_t x_i(t)^2$. For Gaussian
+Let $x_i(t)$ be the displacement of particle i over tau from t on, with variance one, and let
+$\langle x_i(t)\, x_j(s) \rangle = \rho_{ij}\, c(t - s)$: all particles have the same
+autocorrelation. The evidence depends on second moments, $S = \sum_i \sum_t x_i(t)^2$. For Gaussian
 variables $\mathrm{cov}(x^2, y^2) = 2\, \mathrm{cov}(x, y)^2$, so that
 
 $$\mathrm{Var}\, S = 2 \sum_{ij} \rho_{ij}^2 \sum_{t,s} c(t-s)^2, \qquad
@@ -10,34 +10,34 @@ $$\mathrm{Var}\, S = 2 \sum_{ij} \rho_{ij}^2 \sum_{t,s} c(t-s)^2, \qquad
   = \frac{N}{1 + (N-1)\, \overline{\rho^2}},$$
 
 the number of independent particles whose S has the same relative variance. For the mean flow
-$\mathrm{Var} \sum_i x_i \propto \sum_{ij} \rho_{ij}$, and $N / (1 + (N-1) \bar\rho)$ are left.
-Particles that are not there at the same time are independent: with $n_{ij}$ the number of common
-steps, $(N-1) \overline{\rho^2}$ is $\sum_{i \ne j} n_{ij} \rho_{ij}^2 / \sum_i n_{ii}$.
+$\mathrm{Var} \sum_i x_i \propto \sum_{ij} \rho_{ij}$, and the effective number is
+$N / (1 + (N-1) \bar\rho)$. Particles observed at different times are independent: with $n_{ij}$ the
+number of common steps, $(N-1) \overline{\rho^2}$ is
+$\sum_{i \ne j} n_{ij} \rho_{ij}^2 / \sum_i n_{ii}$.
 
 The estimate $\hat\rho_{ij} = \sum_t x_i \cdot x_j / (\sum_t |x_i|^2 \sum_t |x_j|^2)^{1/2}$ is
-noisy. Of independent particles (Bartlett)
+noisy. For independent particles (Bartlett)
 
 $$\langle \hat\rho^2 \rangle = b(n) = \frac{1}{n^2} \sum_{t,s} \| R(t - s) \|^2 ,
   \qquad \mathrm{tr}\, R(0) = 1,$$
 
 with R the autocorrelation of displacements, a d by d matrix: $1 / (n d)$ if they are white and
-isotropic, and $1/d$ if they hold on to one direction all the time. R is estimated from
-all particles, and
+isotropic, and $1/d$ if their direction is constant. R is estimated from all particles, and
 
 $$\overline{\rho^2} =
   \sum n_{ij} (\hat\rho_{ij}^2 - b_{ij}) \Big/ \sum n_{ij} (1 - b_{ij}),$$
 
-which is free of bias for independent particles and exact for copies. Its error, had the particles
-been independent, is that of a mean over pairs of $\hat\rho^2$, each of standard deviation
-$\sqrt 2\, b$.
+which is unbiased for independent particles and exact for copies. Its error for independent
+particles is that of a mean over pairs of $\hat\rho^2$, each of standard deviation $\sqrt 2\, b$.
 
-Positions are taken at common times; where a particle has no fix there, between its two nearest,
-if these are no more than tau apart (twice tau if times are irregular). A mean displacement common
-to all particles and times is a steady flow, not dependence, and is taken out.
+Positions are taken at common times. If a particle has no fix there, its position is interpolated
+between the two nearest fixes, provided they are at most tau apart (twice tau if times are
+irregular). The mean displacement of all particles and times is a steady flow, not dependence, and
+is subtracted.
 
-Which model fits is told by the correlation at two separations, of the nearest tenth of all pairs at
-the same time and of the farther half: motion that all share (`+common`) does not fall off with
-separation, that of a flow (`+flow`) does.
+The correlation at two separations, of the nearest tenth and of the farther half of all simultaneous
+pairs, selects a model: it falls off with separation for a flow (`+flow`), but not for motion common
+to all particles (`+common`).
 """
 
 __all__ = ["Aligned", "Dependence", "aligned", "dependence", "quick_dependence"]
@@ -53,18 +53,18 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray, IntArray
 
-# Particles and fixes that a quick look is made of; its cost does not grow beyond them.
-_QUICK_PARTICLES, _QUICK_FIXES = 100, 60_000
-# A thorough one takes no more memory than some hundred megabytes.
-_MOST_FIXES = 4_000_000
-# A dependence is told if it stands out of the noise by so many standard errors.
+# Maximum numbers of particles and fixes in a quick estimate.
+_MAX_QUICK_PARTICLES, _MAX_QUICK_FIXES = 100, 60_000
+# Limits the memory of a full estimate to a few hundred megabytes.
+_MAX_FIXES = 4_000_000
+# Dependence is detected if it exceeds the noise by this many standard errors.
 _SIGMAS = 4.0
-# Particles are in one cluster if their correlation exceeds this, and the noise by far.
+# Minimum correlation between particles of one cluster, which must also exceed the noise.
 _LINK = 0.3
-# Particles and times at which correlations are looked at by separation.
-_SEPARATED_PARTICLES, _SEPARATED_TIMES = 200, 64
-# Shares of the pairs that count as near and as far, and the ratio of far to near correlation below
-# which motion is shared by neighbours only.
+# Maximum numbers of particles and times used for correlations by separation.
+_MAX_SEPARATED_PARTICLES, _MAX_SEPARATED_TIMES = 200, 64
+# Fractions of the pairs that count as near and as far, and the ratio of far to near correlation
+# below which only neighbours share motion.
 _NEAR, _FAR, _FALLEN = 0.1, 0.5, 0.5
 
 
@@ -73,13 +73,13 @@ class Aligned:
     """Displacements on common time stamps.
 
     Args:
-        dx: (particle, step, dim), zero where there is none; the common mean is taken out.
-        present: Which there are, (particle, step).
+        dx: Displacements (particle, step, dim) minus their mean; zero where missing.
+        present: Mask of known displacements, (particle, step).
         particles: Numbers of the trajectories.
         tau: Sampling time.
         start: Time at which the first step begins.
-        places: Where steps begin, (particle, step, axis); on the earth, in space.
-        period: Of each axis, infinite where the domain is not periodic.
+        places: Positions at which steps begin, (particle, step, axis); on the earth, in space.
+        period: Period of each axis, infinite if the domain is not periodic.
     """
 
     dx: FloatArray
@@ -93,26 +93,26 @@ class Aligned:
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """How much particles move together.
+    """Dependence between particles.
 
     Args:
         tau: Sampling time.
-        n_particles: All particles.
-        n_sampled: Of which so many were looked at.
-        n_steps: Steps on the common time axis.
+        n_particles: Number of particles.
+        n_sampled: Number of particles used for the estimate.
+        n_steps: Number of steps on the common time axis.
         mean_correlation: Mean correlation of simultaneous displacements over pairs.
-        mean_square: Mean of its square over pairs, without what noise adds.
-        noise: What noise added, b.
-        inflation: By how much the variance of second moments exceeds that of independent particles.
-        inflation_err: Error of the former if particles were independent, one sigma.
-        mean_inflation: By how much the variance of the mean flow does.
+        mean_square: Mean squared correlation over pairs, minus the contribution of noise.
+        noise: Contribution of noise, b.
+        inflation: Variance of second moments relative to that of independent particles.
+        inflation_err: Standard error of `inflation` for independent particles.
+        mean_inflation: Variance of the mean flow relative to that of independent particles.
         correlation_steps: Integral of the squared autocorrelation over lags, in steps.
         time_unit: Name of the unit of tau.
         length_unit: Name of the unit of separations.
         separations: Median separation of near and of far pairs; NaN if there are too few.
         correlations: Mean correlation of these pairs.
-        clusters: Cluster of each particle looked at.
-        particles: Numbers of the trajectories looked at.
+        clusters: Cluster of each sampled particle.
+        particles: Numbers of the sampled trajectories.
     """
 
     tau: float
@@ -134,45 +134,49 @@ class Dependence:
     particles: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __repr__(self) -> str:
-        """How many particles they are worth."""
+        """Show the effective number of particles."""
         tau = readable(self.tau, self.time_unit)
         return f"<Dependence: at tau = {tau} {self.sentence}>"
 
     @property
     def n_effective(self) -> float:
-        """Independent particles with the same information on second moments, 1 to N."""
+        """Effective number of particles for second moments, 1 to N."""
         return _between(self.n_particles, self.inflation)
 
     @property
     def n_effective_mean(self) -> float:
-        """Independent particles with the same information on the mean flow, 1 to N."""
+        """Effective number of particles for the mean flow, 1 to N."""
         return _between(self.n_particles, self.mean_inflation)
 
     @property
     def n_clusters(self) -> int:
-        """Clusters of particles that move together, among those looked at."""
+        """Number of clusters of sampled particles that move together."""
         return len(np.unique(self.clusters))
 
     @property
     def is_serious(self) -> bool:
-        """Whether, beyond noise, particles are worth less than half their number."""
-        excess = self.inflation - 1
-        return self.n_effective < self.n_particles / 2 and excess > _SIGMAS * self.inflation_err
+        """Whether dependence is detected and halves the effective number of particles."""
+        return self._is_detected and self.n_effective < self.n_particles / 2
+
+    @property
+    def _is_detected(self) -> bool:
+        return self.inflation - 1 > _SIGMAS * self.inflation_err
 
     @property
     def sentence(self) -> str:
-        """How many they are worth."""
-        n, few = self.n_particles, self.n_effective
-        if self.inflation - 1 > _SIGMAS * self.inflation_err:
-            who, digits = ("particles", 2) if self.is_serious else ("some particles", 3)
-            worth = f"effective number of independent particles {number(few, digits)} of {n}"
-            return f"{who} move together: {worth}"
-        return f"no dependence between the {n} particles was detected"
+        """Sentence with the effective number of particles."""
+        if not self._is_detected:
+            return f"no dependence between the {self.n_particles} particles was detected"
+        noun, digits = ("particles", 2) if self.is_serious else ("some particles", 3)
+        return (
+            f"{noun} move together: effective number of independent particles "
+            f"{number(self.n_effective, digits)} of {self.n_particles}"
+        )
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Options of models that fit the shared motion; both if separations do not tell."""
-        if not self.inflation - 1 > _SIGMAS * self.inflation_err:
+        """Options of models of the shared motion; both if there are too few separations."""
+        if not self._is_detected:
             return ()
         near, far = self.correlations
         if not np.isfinite(near - far):
@@ -181,7 +185,7 @@ class Dependence:
 
     @property
     def advice(self) -> str:
-        """Which model fits, and why; empty if no dependence was detected."""
+        """Suggested models, with the reason; empty if no dependence was detected."""
         if not self.options:
             return ""
         models = " or ".join(f"+{option}" for option in self.options)
@@ -195,7 +199,7 @@ class Dependence:
         return f"the correlation {falls} with separation ({near}, {far}): use models with {models}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers and text."""
+        """Return plain numbers and text."""
         names = (
             *("tau", "n_particles", "n_sampled", "n_steps", "mean_correlation", "mean_square"),
             *("noise", "inflation", "inflation_err", "mean_inflation", "n_effective"),
@@ -216,13 +220,13 @@ def dependence(
     max_particles: int = 2000,
     max_steps: int = 20000,
 ) -> Dependence:
-    """How much particles move together, from their simultaneous displacements.
+    """Estimate the dependence between particles from their simultaneous displacements.
 
     Args:
-        trajectories: Where the particles were; their times may be irregular.
+        trajectories: Positions of the particles; times may be irregular.
         tau: Sampling time.
-        max_particles: Of more particles so many are looked at, evenly spread over the file.
-        max_steps: Of more steps so many, around the median time of all fixes.
+        max_particles: Maximum number of particles used, evenly spread over the file.
+        max_steps: Maximum number of steps used, around the median time of all fixes.
     """
     data = aligned(trajectories, tau, max_particles=max_particles, max_steps=max_steps)
     n_used, n_steps = data.present.shape
@@ -244,7 +248,7 @@ def dependence(
     mean_square = float(np.sum(pairs * (rho**2 - noise))) / weight if weight > 1e-9 else 0.0
     mean = float(np.sum(pairs * rho)) / total if total else 0.0
     mean_noise = float(np.sum(pairs * noise)) / total if total else 1.0
-    # How many others are there at the same time as one particle, scaled up to all of them.
+    # Mean number of other particles observed at the same time, scaled up to all particles.
     others = total / max(float(np.sum(np.diagonal(common))), 1.0)
     others *= (trajectories.n_trajectories - 1) / max(n_used - 1, 1)
     spread = np.sqrt(2.0) * mean_noise / np.sqrt(max(n_pairs, 1.0)) * total / max(weight, 1e-9)
@@ -271,9 +275,9 @@ def dependence(
 
 
 def quick_dependence(trajectories: Trajectories, tau: float) -> Dependence:
-    """A quick `dependence`, some tens of milliseconds however many particles there are."""
-    n = min(trajectories.n_trajectories, _QUICK_PARTICLES)
-    return dependence(trajectories, tau, max_particles=n, max_steps=_QUICK_FIXES // n)
+    """Estimate the dependence from a sample, in tens of milliseconds; see `dependence`."""
+    n = min(trajectories.n_trajectories, _MAX_QUICK_PARTICLES)
+    return dependence(trajectories, tau, max_particles=n, max_steps=_MAX_QUICK_FIXES // n)
 
 
 def aligned(
@@ -283,19 +287,19 @@ def aligned(
     max_particles: int = 2000,
     max_steps: int = 20000,
 ) -> Aligned:
-    """Displacements over tau on common time stamps; the arguments are those of `dependence`."""
+    """Compute displacements on common time stamps; arguments as for `dependence`."""
     check_tracks(trajectories)
     tau = positive_in_units(tau, TIME, trajectories.units, "tau")
     n = trajectories.n_trajectories
     chosen = np.unique(np.linspace(0, n - 1, min(n, max_particles)).round().astype(np.int64))
-    # Stamps printed with few digits must not fall beside the grid.
+    # Allows for stamps printed with few digits.
     start, end = trajectories.times.min(), trajectories.times.max()
     n_steps = int((end - start) / tau * (1 + 1e-9) + 1e-6)
     if n_steps < 1:
         given, record = (readable(t, trajectories.time_unit) for t in (tau, end - start))
         msg = f"tau = {given} is longer than the record of {record}; use a smaller tau"
         raise DriftbayesError(msg)
-    max_steps = min(max_steps, max(_MOST_FIXES // len(chosen), 1))
+    max_steps = min(max_steps, max(_MAX_FIXES // len(chosen), 1))
     if n_steps > max_steps:
         middle = (np.median(trajectories.times) - start) / tau
         start += tau * int(np.clip(middle - max_steps // 2, 0, n_steps - max_steps))
@@ -318,8 +322,8 @@ def aligned(
 def _on_grid(
     trajectories: Trajectories, values: FloatArray, chosen: IntArray, grid: FloatArray, tau: float
 ) -> FloatArray:
-    """Positions (particle, time, axis) at common times, between fixes that are near enough."""
-    # Uneven intervals of about tau are no gaps, or half of the steps would seem to be missing.
+    """Interpolate positions (particle, time, axis) at common times between nearby fixes."""
+    # Irregular intervals of about tau are not gaps; otherwise half of the steps would be missing.
     longest = tau if trajectories.recording_interval is not None else 2 * tau
     positions = np.full((len(chosen), len(grid), values.shape[1]), np.nan)
     for i, particle in enumerate(chosen):
@@ -329,7 +333,7 @@ def _on_grid(
         if len(times) > 1:
             low, high, here = _between_fixes(times, grid, tau)
             share = ((grid[low:high] - times[here]) / (times[here + 1] - times[here]))[:, None]
-            # A stamp that strays a little from the grid is on it.
+            # A stamp very close to the grid is on it.
             share = np.where(np.abs(share - share.round()) < 1e-3, share.round(), share)
             near = times[here + 1] - times[here] <= longest * (1 + 1e-6)
             value = x[here] + share * (x[here + 1] - x[here])
@@ -339,7 +343,7 @@ def _on_grid(
 
 
 def _in_space(trajectories: Trajectories) -> FloatArray | None:
-    """Positions on the earth in space, in the unit of displacements; None of those in a plane."""
+    """Return positions in space, in the unit of displacements; None if they are on a plane."""
     if trajectories.lonlat is None:
         return None
     from driftbayes.data.sphere import points_in_space
@@ -353,15 +357,15 @@ def _in_space(trajectories: Trajectories) -> FloatArray | None:
 
 
 def near_and_far(data: Aligned) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Median separation and mean correlation of the nearest and of the farther pairs.
+    """Return median separation and mean correlation of the nearest and of the farther pairs.
 
     Args:
-        data: Displacements on common time stamps, and where they begin.
+        data: Displacements on common time stamps.
     """
     n, n_steps = data.present.shape
-    some = np.unique(np.linspace(0, n - 1, min(n, _SEPARATED_PARTICLES)).round().astype(int))
-    times = np.unique(np.linspace(0, n_steps - 1, min(n_steps, _SEPARATED_TIMES)).round())
-    dx, present = data.dx[some], data.present[some]
+    chosen = np.unique(np.linspace(0, n - 1, min(n, _MAX_SEPARATED_PARTICLES)).round().astype(int))
+    times = np.unique(np.linspace(0, n_steps - 1, min(n_steps, _MAX_SEPARATED_TIMES)).round())
+    dx, present = data.dx[chosen], data.present[chosen]
     power = np.sum(dx**2, axis=(1, 2)) / np.maximum(present.sum(axis=1), 1)
     size = np.sqrt(power)[:, None, None]
     unit = np.divide(dx, size, out=np.zeros_like(dx), where=size > 0)
@@ -369,13 +373,13 @@ def near_and_far(data: Aligned) -> tuple[tuple[float, float], tuple[float, float
     apart, products = [], []
     for time in times.astype(int):
         here = np.flatnonzero(present[:, time] & (power > 0))
-        one, other = np.triu_indices(len(here), 1)
-        x, u = data.places[some[here], time], unit[here, time]
-        between = x[one] - x[other]
+        i, j = np.triu_indices(len(here), 1)
+        x, u = data.places[chosen[here], time], unit[here, time]
+        between = x[i] - x[j]
         # The nearest image in a periodic domain.
         between -= np.round(between / data.period) * length
         apart.append(np.linalg.norm(between, axis=1))
-        products.append(np.sum(u[one] * u[other], axis=1))
+        products.append(np.sum(u[i] * u[j], axis=1))
     r, product = np.concatenate(apart), np.concatenate(products)
     if len(r) < 2 / _NEAR:
         return (np.nan, np.nan), (np.nan, np.nan)
@@ -388,7 +392,7 @@ def near_and_far(data: Aligned) -> tuple[tuple[float, float], tuple[float, float
 
 
 def _between_fixes(times: FloatArray, grid: FloatArray, tau: float) -> tuple[int, int, IntArray]:
-    """The part of the grid that lies within the times, and the fix before each of its points."""
+    """Find the part of the grid within the times, and the fix before each of its points."""
     slack = 1e-3 * tau
     low = int(np.searchsorted(grid, times[0] - slack))
     high = int(np.searchsorted(grid, times[-1] + slack, side="right"))
@@ -397,7 +401,7 @@ def _between_fixes(times: FloatArray, grid: FloatArray, tau: float) -> tuple[int
 
 
 def _common_axes(trajectories: Trajectories, chosen: IntArray, dx: FloatArray) -> FloatArray:
-    """Axes carried along each path start as east and north there: turn them into common ones."""
+    """Rotate displacements along transported axes into common axes."""
     if trajectories.lonlat is None:
         return dx
     from driftbayes.data.tangent import ground_of, rotated
@@ -410,9 +414,10 @@ def _common_axes(trajectories: Trajectories, chosen: IntArray, dx: FloatArray) -
 
 
 def autocorrelation_squares(data: Aligned) -> FloatArray:
-    """Squared norm of R at each lag, tr R(0) = 1, from products of different particles.
+    """Estimate the squared norm of R at each lag, tr R(0) = 1.
 
-    The square of a mean over particles would hold the noise of each particle once more.
+    Only products of different particles are used, since the square of a mean over particles would
+    include the noise of each.
     """
     power = np.sum(data.dx**2, axis=(1, 2))
     moving = power > 0
@@ -430,7 +435,7 @@ def autocorrelation_squares(data: Aligned) -> FloatArray:
     total, single = np.zeros(n_steps), np.zeros(n_steps)
     for a in range(n_dim):
         for b in range(a, n_dim):
-            # R(l) and R(-l) are each other's transpose: both triangles at once, lag by lag.
+            # R(-l) is the transpose of R(l), which gives the other triangle.
             lagged = np.fft.irfft(spectra[a].conj() * spectra[b], size, axis=1)
             for sign in (1, -1) if a != b else (1,):
                 part = lagged[:, np.arange(n_steps) * sign]
@@ -442,7 +447,7 @@ def autocorrelation_squares(data: Aligned) -> FloatArray:
 
 
 def _noise_table(squares: FloatArray) -> FloatArray:
-    """b(n) for n = 0, 1, ... common steps without a break; 1 where nothing can be told."""
+    """Compute b(n) for n = 0, 1, ... successive common steps; 1 for n = 0."""
     n = np.arange(1, len(squares) + 1)
     plain = np.cumsum(squares[1:], dtype=np.float64)
     weighted = np.cumsum(squares[1:] * np.arange(1, len(squares)))
@@ -452,9 +457,9 @@ def _noise_table(squares: FloatArray) -> FloatArray:
 
 
 def _without_floor(squares: FloatArray) -> FloatArray:
-    """Squared autocorrelation up to the lag where noise takes over, and less that noise.
+    """Subtract the noise floor from a squared autocorrelation, and truncate it there.
 
-    Where particles move together their noise is common, and does not average out.
+    The noise of particles that move together is common, and does not average out.
     """
     n = len(squares)
     floor = max(float(np.median(squares[n // 4 : n // 2])), 0.0) if n >= 16 else 0.0
@@ -464,7 +469,7 @@ def _without_floor(squares: FloatArray) -> FloatArray:
 
 
 def _clusters(linked: np.ndarray) -> IntArray:
-    """Connected components."""
+    """Label connected components."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
 

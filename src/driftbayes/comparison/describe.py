@@ -48,16 +48,16 @@ from driftbayes.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-# Sampling times in a card; of more, so many evenly spaced ones.
+# Maximum number of sampling times in a card, evenly spaced.
 _MAX_TAUS = 12
-# Models of which a table shows all parameters and pairs; of more, those of the best.
+# With more models, a table shows only parameters and pairs of the best model.
 _MAX_MODELS = 3
 # Parameters that are diffusivities share a panel.
 _DIFFUSIVITIES = ("kappa", "k")
 
 
 def as_scan(scan: "Scan | xr.Dataset") -> Scan:
-    """Return the scan that a dataset holds; a scan as it is."""
+    """Convert a dataset to a scan; return a scan unchanged."""
     if not isinstance(scan, Scan) and not hasattr(scan, "data_vars"):
         expect(scan, Scan, "scan", "a Scan, as tracks.scan() or driftbayes.open_scan returns it")
     return scan if isinstance(scan, Scan) else Scan.from_dataset(with_details(scan))
@@ -72,7 +72,7 @@ def describe_comparison(comparison: Comparison) -> Card:
     )
     factors, errors = comparison.log_bayes_factors, comparison.log_bayes_factor_errs
     evidences = list(comparison.evidences.values())
-    # Of many models, only pairs with the best.
+    # With many models, only pairs with the best.
     pairs = [
         pair
         for pair in factors
@@ -122,7 +122,7 @@ def describe_scan(scan: Scan, max_taus: int | None = _MAX_TAUS) -> Card:
 
     Args:
         scan: The scan.
-        max_taus: Most sampling times in the table; None for all.
+        max_taus: Maximum number of sampling times in the table; None for all.
     """
     if not scan.comparisons:
         return Card("Scan", summarise(scan))
@@ -213,7 +213,7 @@ def scan_tables(scan: Scan, place: int) -> tuple[Table, Table]:
 
 
 def left_out(scan: Scan) -> list[str]:
-    """Return the sampling times that a scan leaves out, one sentence for each reason."""
+    """Return the omitted sampling times of a scan, one sentence for each reason."""
     reasons: dict[str, list[str]] = {}
     for tau, text in scan.skipped.items():
         reason = text.replace(f"tau = {tau:g}", "tau").replace(f" {tau:g} ", " tau ")
@@ -223,7 +223,7 @@ def left_out(scan: Scan) -> list[str]:
 
 
 def most_probable(scan: Scan) -> list[str]:
-    """Return which model is the most probable at which sampling times, with every known doubt."""
+    """State the most probable model at each range of sampling times, with all caveats."""
     best = [comparison.best for comparison in scan.comparisons]
     if len(scan.models) == 1:
         alone = f"Only {best[0]} was fitted; there is no other model to compare it with"
@@ -251,7 +251,7 @@ def most_probable(scan: Scan) -> list[str]:
 
 
 def _doubts(scan: Scan, comparisons: Sequence[Comparison]) -> str:
-    """The end of a sentence: what makes verdicts doubtful, each where it does so most."""
+    """Write the caveats of verdicts as clauses, each for the sampling time with most effect."""
     at_tau = "" if uses_all_fixes(scan) else " at τ = {}"
     found = {c: at_tau.format(readable_time(c.tau, c.time_unit)) for c in comparisons}
     text = "".join(f"{c.misfit}{at}" for c, at in found.items() if c.misfit)
@@ -263,7 +263,7 @@ def _doubts(scan: Scan, comparisons: Sequence[Comparison]) -> str:
     if both:
         worst = max(both, key=lambda c: max(w["independent"] for w in c.shared_motion.values()))
         text += f"; {_placed(worst.both_ways, found[worst])}"
-    # What holds at every sampling time needs no mention of one.
+    # A caveat that applies at all sampling times names none.
     common = set.intersection(*(set(c.doubts) for c in found))
     every = {
         doubt.partition(" ")[0]: _placed(doubt, "" if doubt in common else at)
@@ -278,7 +278,7 @@ def _placed(clause: str, at: str) -> str:
 
 
 def _without_evidence(comparisons: Sequence[Comparison]) -> list[str]:
-    """Models without an evidence, why, and at how many sampling times."""
+    """List models without an evidence, the reasons, and the number of sampling times."""
     counts = Counter(item for c in comparisons for item in c.without_evidence.items())
     n = len(comparisons)
     where = "" if n == 1 else f" at {{}} of {n} sampling times"
@@ -286,7 +286,7 @@ def _without_evidence(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def scan_verdict(scan: Scan) -> list[str]:
-    """Return the result in words: which model, at which sampling times, how certain."""
+    """Return the result in words: models, sampling times and probabilities."""
     best = [comparison.best for comparison in scan.comparisons]
     sentences = most_probable(scan)
     if uses_all_fixes(scan):
@@ -313,7 +313,7 @@ def scan_verdict(scan: Scan) -> list[str]:
 
 
 def _named(model: str) -> str:
-    """A model at the beginning of a sentence."""
+    """Format the name of a model for the beginning of a sentence."""
     return model[0].upper() + model[1:].replace("_", "-")
 
 
@@ -333,17 +333,17 @@ def uses_all_fixes(scan: Scan) -> bool:
 
 
 def stored(scan: Scan, name: str) -> dict[str, Any]:
-    """Return an attribute of a scan that holds a table, such as its provenance or options."""
+    """Decode a JSON attribute of a scan, such as its provenance or options."""
     found = json.loads(str(scan.attributes.get(name) or "{}"))
     return found if isinstance(found, dict) else {}
 
 
 def shared_motion_command(scan: Scan, source: str | None = None) -> str:
-    """Return the command that scans models with shared motion; empty if there is no need.
+    """Return the command that scans models of shared motion; empty if not needed.
 
     Args:
         scan: The scan.
-        source: Input file; by default the one that the scan names.
+        source: Input file; by default that in the scan's provenance.
     """
     models = scan.missing_models
     return scan_command(scan, source, models=models) if models else ""
@@ -359,8 +359,8 @@ def scan_command(
 
     Args:
         scan: The scan.
-        source: Input file; by default the one that the scan names.
-        output: Output file, if one is to be written.
+        source: Input file; by default that in the scan's provenance.
+        output: Output file, if any.
         models: Models in place of those of the scan.
     """
     options, origin = stored(scan, "options"), stored(scan, "provenance")
@@ -369,7 +369,7 @@ def scan_command(
     is_named = method in ("laplace", "laplace_is", "bridge", "smc", "nested")
     coords = options.get("coords", "natural")
     n_tau, chances = options.get("n_tau"), options.get("prior_probabilities")
-    # Of other models, priors of the parameters that they share with those of the scan.
+    # For other models, the priors of the parameters shared with models of the scan.
     bases = {name.rpartition("+")[0] for name in models or ()} or set(scan.models)
     priors = {n: t for m, e in first.evidences.items() if m in bases for n, t in e.priors.items()}
     is_all = uses_all_fixes(scan)
@@ -462,7 +462,7 @@ def _parameter_panel(
         curves.append(Curve(f"{model}.{name}", model, median, low, high, strong))
         about = records[0].hypothesis.model.parameters[name]
         symbols[about.symbol] = records[0].parameters[name].unit
-        # The logarithm of a parameter that may be negative means nothing.
+        # No logarithmic axis for a parameter that may be negative.
         signed |= records[0].hypothesis.priors[name].is_signed
     model, name = group[0]
     about = scan.evidences(model)[0].hypothesis.model.parameters[name]
@@ -483,10 +483,10 @@ def _parameter_panel(
 
 
 def sensitivity_panel(found: PriorSensitivity, name: str, time_unit: str) -> Panel:
-    """Describe how ln K of each model against the first changes with the scale of all priors.
+    """Describe the change of ln K against the first model with the scale of all priors.
 
     Args:
-        found: From `prior_sensitivity`.
+        found: Result of `prior_sensitivity`.
         name: Name of the panel.
         time_unit: Unit of the sampling time.
     """

@@ -1,4 +1,4 @@
-"""Label comparisons and scans as tables of pandas, datasets and trees of xarray."""
+"""Convert comparisons and scans to pandas tables, and xarray datasets and trees."""
 
 __all__ = ["comparison_dataset", "scan_dataset"]
 
@@ -38,7 +38,7 @@ def _(comparison: Comparison) -> "pd.DataFrame":
 
 @to_dataset.register(Comparison)
 def comparison_dataset(comparison: Comparison) -> "xr.Dataset":
-    """Label a comparison like a scan at this tau alone, without what only a scan can say."""
+    """Convert a comparison to a dataset, like a scan at one tau but without consistency."""
     whole = scan_dataset(Scan((comparison,))).isel(tau=0).drop_vars("consistent")
     units = [row["unit"] for row in _rows(comparison)]
     whole = whole.assign_coords(unit=("parameter", units))
@@ -54,7 +54,7 @@ def _(comparison: Comparison) -> "xr.DataTree":
     dataset = comparison_dataset(comparison)
     groups = {"/": xr.Dataset(attrs=dataset.attrs), "/comparison": dataset}
     for name, evidence in comparison.evidences.items():
-        # A slash would make two groups of one name.
+        # A slash would split the name into two groups.
         inside = f"/{name.replace('/', '_')}"
         for path, node in evidence_datatree(evidence).to_dict().items():
             groups[inside + path.rstrip("/")] = node
@@ -77,7 +77,7 @@ def _(scan: Scan) -> "pd.DataFrame":
 
 @to_dataset.register(Scan)
 def scan_dataset(scan: Scan) -> "xr.Dataset":
-    """Label all numbers of a scan, with what is needed to repeat it in the attributes."""
+    """Convert a scan to a dataset; its attributes include all that is needed to repeat it."""
     import xarray as xr
 
     comparisons, first = scan.comparisons, scan.comparisons[0]
@@ -135,13 +135,13 @@ def scan_dataset(scan: Scan) -> "xr.Dataset":
             **scan.attributes,
         },
     )
-    # Not "units", which xarray would try to read as a calendar.
+    # Not "units", which xarray would decode as a calendar.
     dataset["tau"].attrs = {"long_name": "sampling time", "time_unit": first.time_unit}
     return dataset
 
 
 def _details(records: list[Evidence]) -> list[dict[str, Any]]:
-    """Return what else a file keeps of the evidences of a model, one entry for each tau."""
+    """Return further fields of the evidences of a model, one entry for each tau."""
     return [
         {
             "method": e.method,
@@ -158,7 +158,7 @@ def _details(records: list[Evidence]) -> list[dict[str, Any]]:
 
 
 def _doubts(comparison: Comparison) -> dict[str, Any]:
-    """Return what makes a verdict doubtful, as fields of the comparison."""
+    """Return the caveats of a verdict, as fields of the comparison."""
     return {
         "dependence": None if comparison.dependence is None else dict(comparison.dependence),
         "fit_p_values": dict(comparison.fit_p_values),

@@ -1,4 +1,4 @@
-"""Hypotheses for named models, with priors from the user, from scales, or from the data."""
+"""Hypotheses for named models, with priors from the user, from given scales, or from the data."""
 
 __all__ = ["HypothesisSet", "check_names", "check_prior_probabilities", "make_hypotheses"]
 
@@ -20,12 +20,12 @@ from driftbayes.representation import amount
 
 @dataclass(frozen=True)
 class HypothesisSet:
-    """Hypotheses, and where their priors come from.
+    """Hypotheses, and the origin of their priors.
 
     Args:
         hypotheses: The hypotheses.
-        from_data: Whether any prior's scale was taken from the data themselves.
-        note: One sentence that says what the priors are and why.
+        from_data: Whether the scale of any prior was estimated from the data.
+        note: Sentence on the priors and their origin.
     """
 
     hypotheses: tuple[Hypothesis, ...]
@@ -43,16 +43,16 @@ def make_hypotheses(
     timescale: float | None = None,
     tau: float | None = None,
 ) -> HypothesisSet:
-    """Hypotheses for models by name.
+    """Make hypotheses for models by name.
 
     Priors come from the first of: `priors`, the scaling rule with `u_rms` and `timescale`, the same
-    rule with scales estimated from the trajectories at tau. The last uses the data twice; it is
-    meant for a first look, and the note says so. The prior mean of a flow's correlation length is
-    the extent of the particles where they are first seen.
+    rule with scales estimated from the trajectories at tau. The last uses the data twice and is
+    meant for exploration, as the note says. The prior mean of a flow's correlation length is the
+    extent of the first positions of the particles.
 
     Args:
         names: Names of models, with options: see `model_named`.
-        trajectories: Where to take scales from if they are not given.
+        trajectories: Data from which scales are estimated if not given.
         priors: Priors by parameter name.
         u_rms: Root mean square speed.
         timescale: Time scale of the velocity, for example the eddy turnover time.
@@ -65,9 +65,9 @@ def make_hypotheses(
     models = [model_named(name, MODELS, n_dim) for name in names]
     twice = [name for name in names if list(names).count(name) > 1]
     if twice:
-        raise DriftbayesError(f"model {twice[0]!r} is named twice; name it once")
+        raise DriftbayesError(f"model {twice[0]!r} is given twice; remove one")
     if (u_rms is None) != (timescale is None):
-        raise DriftbayesError("u_rms and timescale go together: give both or neither")
+        raise DriftbayesError("give both u_rms and timescale, or neither")
     given = dict(priors or {})
     needed = [name for model in models for name in model.parameters]
     extra = [name for name in given if name not in needed]
@@ -76,7 +76,7 @@ def make_hypotheses(
             f"there is no parameter {extra[0]!r} in {', '.join(names)}; "
             f"they have {', '.join(dict.fromkeys(needed))}{did_you_mean(extra[0], needed)}"
         )
-    # Priors that come with a model are its own, and stand back behind those that are given.
+    # Given priors replace the default priors of a model.
     own = [{n: p for n, p in model.default_priors().items() if n not in given} for model in models]
     ruled = [n for m, held in zip(models, own, strict=True) for n in m.parameters if n not in held]
     missing = [name for name in dict.fromkeys(ruled) if name not in given]
@@ -100,18 +100,18 @@ def make_hypotheses(
             source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
         if "length" in missing and trajectories is not None:
             table = {**table, "length": Exponential(mean=_extent(trajectories))}
-        # Of a mixture, each class has the same prior.
+        # The classes of a mixture have the same prior.
         plain = {name: name.removeprefix("class_").partition("_")[0] for name in missing}
         without = [name for name in missing if plain[name] not in table]
         if without:
             raise DriftbayesError(
-                f"no rule gives a prior for {without[0]!r} ({_meaning(models, without[0])}); give "
-                f"it, for example {without[0]}=fixed:VALUE"
+                f"there is no default prior for {without[0]!r} ({_meaning(models, without[0])}); "
+                f"give one, for example {without[0]}=fixed:VALUE"
             )
         given = {**{name: table[plain[name]] for name in missing}, **given}
     tables = [{**given, **held} for held in own]
-    told = [(n, t[n]) for m, t in zip(models, tables, strict=True) for n in m.parameters]
-    text = ", ".join(dict.fromkeys(f"{name} ~ {prior.describe(6)}" for name, prior in told))
+    used = [(n, t[n]) for m, t in zip(models, tables, strict=True) for n in m.parameters]
+    text = ", ".join(dict.fromkeys(f"{name} ~ {prior.describe(6)}" for name, prior in used))
     note = f"priors {source}: {text}"
     if from_data:
         note = f"default {note}; pass --u-rms and --timescale (scales=) for an independent prior"
@@ -125,9 +125,9 @@ def make_hypotheses(
 
 
 def _extent(trajectories: Trajectories) -> float:
-    """Root mean square distance of the particles from their centre, where they are first seen.
+    """Compute the root mean square distance of the first positions from their centre.
 
-    The density of a flow is conditional on these places: a prior may depend on them.
+    The likelihood of a flow is conditional on these positions, so a prior may depend on them.
     """
     from driftbayes.data.tangent import ground_of
 
@@ -142,8 +142,8 @@ def _extent(trajectories: Trajectories) -> float:
     if extent > 0:
         return extent
     raise DriftbayesError(
-        "all particles begin at one place, which says nothing of the correlation length of a "
-        "flow; give its prior, for example length=exponential:10"
+        "all particles begin at one position, which gives no scale for the correlation length of "
+        "a flow; give its prior, for example length=exponential:10"
     )
 
 
@@ -163,7 +163,7 @@ def _meaning(models: Sequence[AbstractModel], name: str) -> str:
 
 
 def check_names(hypotheses: Sequence[Hypothesis]) -> None:
-    """Refuse an empty list, and two hypotheses that results could not tell apart."""
+    """Refuse an empty list of hypotheses, and two with the same name."""
     expect(hypotheses, Sequence, "hypotheses", "a list of hypotheses")
     for hypothesis in hypotheses:
         expect(hypothesis, Hypothesis, "hypotheses", "a list of hypotheses")
@@ -174,7 +174,7 @@ def check_names(hypotheses: Sequence[Hypothesis]) -> None:
 
 
 def check_prior_probabilities(prior_probabilities: Sequence[float] | None, n_models: int) -> None:
-    """Refuse, before the work is done, probabilities that do not fit the models."""
+    """Refuse prior probabilities that are not one positive number per model."""
     if prior_probabilities is None:
         return
     try:

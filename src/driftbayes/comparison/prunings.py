@@ -1,4 +1,4 @@
-"""Average over all prunings of a tree: a pure recursion on the evidences of its nodes."""
+"""Average over all prunings of a tree, by recursion on the evidences of its nodes."""
 
 __all__ = ["Prunings", "average_prunings"]
 
@@ -13,17 +13,17 @@ from driftbayes.typing import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Prunings:
-    r"""What the data say of all prunings of a tree; arrays by depth, the root first.
+    r"""Posterior of all prunings of a tree; arrays by depth, the root first.
 
-    A pruning divides the data among the leaves that it ends in. Before the data a node with
-    children is split with probability p, so that the evidence of all that lies below a node is
+    A pruning divides the data among its leaves. A node with children is split with prior
+    probability p, so that the evidence of the subtree below a node is
 
     $$W = (1-p)\,Z + p \prod_{\text{children}} W .$$
 
     Args:
         log_evidence: ln W of each node.
-        split: Probability that a node is split, given the data and that it is there at all.
-        reached: Probability that all nodes above a node are split.
+        split: Posterior probability that a node is split, given that it is reached.
+        reached: Posterior probability that all nodes above a node are split.
     """
 
     log_evidence: tuple[FloatArray, ...]
@@ -39,13 +39,13 @@ class Prunings:
 def average_prunings(
     log_evidence: Sequence[FloatArray], parents: Sequence[IntArray], split: float = 0.5
 ) -> Prunings:
-    """Average exactly over all prunings, in a time proportional to the number of nodes.
+    """Average exactly over all prunings, in time proportional to the number of nodes.
 
     Args:
         log_evidence: ln Z of each node as a leaf, by depth; at depth 0 only the root. Nodes without
-            data have ln Z = 0 and may be left out.
-        parents: Place in the depth above of the parent of each node; of the root anything. A node
-            that is nobody's parent is never split.
+            data have ln Z = 0 and may be omitted.
+        parents: Index of the parent of each node in the depth above; ignored for the root. A node
+            without children is never split.
         split: Prior probability p that a node with children is split.
 
     Raises:

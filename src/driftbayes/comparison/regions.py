@@ -1,4 +1,4 @@
-"""Maps: the comparison in every cell of a grid, at every sampling time, and in every season."""
+"""Maps: comparisons in every cell of a grid, at every sampling time and in every season."""
 
 __all__ = [
     "SEASONS",
@@ -11,7 +11,6 @@ __all__ = [
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ import xarray as xr
 from driftbayes._version import __version__
 from driftbayes.comparison.bayes import Comparison
 from driftbayes.comparison.scan import scan_displacements
-from driftbayes.data.sampling import Displacements, displacements, snap_taus
+from driftbayes.data.sampling import Displacements, displacements, snap_taus, subset
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Hypothesis, as_method
@@ -31,10 +30,10 @@ from driftbayes.typing import FloatArray, IntArray
 
 Progress = Callable[[str, int, int], None]
 
-# By the month, January first.
 SEASONS = ("DJF", "MAM", "JJA", "SON")
+# January first.
 _SEASON_OF_MONTH = np.array([0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 0])
-# More cells than this are a slip of the unit.
+# More cells suggest a wrong unit.
 _MAX_CELLS = 200_000
 
 
@@ -53,19 +52,19 @@ def map_regions(
 ) -> xr.Dataset:
     """Compare hypotheses in every cell of a grid.
 
-    Trajectories are cut into windows of `n_tau` steps, all of them; a window belongs to the cell
-    and the season in which it starts. Cells are of longitude and latitude in degrees where the
-    trajectories were laid on a plane from these, of x and y otherwise.
+    Trajectories are cut into windows of `n_tau` steps; a window belongs to the cell and the season
+    in which it starts. Cells are boxes of longitude and latitude if positions were converted from
+    degrees, and of x and y otherwise.
 
     Args:
-        trajectories: Where the particles were.
+        trajectories: Positions of the particles.
         hypotheses: Model families with their priors, the same everywhere.
         cell: Side of a cell, in degrees or in the unit of positions.
-        taus: Sampling times, snapped to multiples of the recording interval.
-        n_tau: Steps of a window.
-        seasons: Whether to keep the four seasons apart; times must have a known origin.
-        min_windows: Cells with fewer windows are left empty.
-        progress: Called with a stage, how many are done, and of how many.
+        taus: Sampling times, rounded to multiples of the recording interval.
+        n_tau: Steps per window.
+        seasons: Whether to separate the four seasons; times must have a known origin.
+        min_windows: Minimum number of windows in a cell; others are left empty.
+        progress: Called with the stage, the number done and the total.
         **how: `method` of the evidence and its `seed`.
     """
     if not (np.isfinite(cell) and cell > 0):
@@ -127,16 +126,12 @@ def map_regions(
 
 def not_a_plane(n_dim: int) -> str:
     """Explain that a map needs two dimensions."""
-    way = (
-        "use `driftbayes field` for one"
-        if n_dim == 1
-        else "leave one out, for example with --columns z="
-    )
-    return f"a map needs two dimensions, got {n_dim}; {way}"
+    advice = "use `driftbayes field`" if n_dim == 1 else "omit one, for example with --columns z="
+    return f"a map needs two dimensions, got {n_dim}; {advice}"
 
 
 def _edges(place: FloatArray, cell: float, *, is_lonlat: bool) -> tuple[FloatArray, FloatArray]:
-    """Edges of the cells along x and y, at multiples of the side."""
+    """Compute edges of the cells along x and y, at multiples of the side."""
     low, high = np.nanmin(place, axis=0), np.nanmax(place, axis=0)
     if is_lonlat:
         low[0], high[0] = longitude_range(place[:, 0])
@@ -147,8 +142,8 @@ def _edges(place: FloatArray, cell: float, *, is_lonlat: bool) -> tuple[FloatArr
     number = (np.floor(high / cell) - first + 1).astype(np.int64)
     if number.prod() > _MAX_CELLS:
         raise DriftbayesError(
-            f"cells of side {cell:g} would be {number.prod():,}, more than {_MAX_CELLS:,}; "
-            "use larger ones, and check their unit"
+            f"cells of side {cell:g} give a map of {number.prod():,} cells, more than "
+            f"{_MAX_CELLS:,}; use larger cells, and check their unit"
         )
     x, y = (
         (start + np.arange(count + 1)) * cell for start, count in zip(first, number, strict=True)
@@ -157,9 +152,9 @@ def _edges(place: FloatArray, cell: float, *, is_lonlat: bool) -> tuple[FloatArr
 
 
 def longitude_range(longitude: FloatArray) -> tuple[float, float]:
-    """Least range of longitudes that holds all, with its middle from -180 to 180.
+    """Return the smallest range that contains all longitudes, with its centre in [-180, 180).
 
-    The turn begins after the widest gap, so that a range over the date line is one.
+    It begins after the widest gap, so that it may extend across the date line.
     """
     turned = np.unique(longitude[np.isfinite(longitude)] % 360.0)
     gaps = np.diff(turned, append=turned[0] + 360.0)
@@ -170,7 +165,7 @@ def longitude_range(longitude: FloatArray) -> tuple[float, float]:
 
 
 def _number(values: FloatArray, edges: FloatArray, turn: float | None = None) -> IntArray:
-    """Number of the cell that each value lies in; longitudes come round after a turn."""
+    """Return the number of the cell of each value; `turn` is the period of longitudes."""
     if turn is not None:
         values = (values - edges[0]) % turn + edges[0]
     found = np.searchsorted(edges, values, side="right") - 1
@@ -178,13 +173,13 @@ def _number(values: FloatArray, edges: FloatArray, turn: float | None = None) ->
 
 
 def season_numbers(trajectories: Trajectories) -> IntArray:
-    """Number of the season of each observation."""
+    """Return the number of the season of each observation."""
     origin = trajectories.provenance.get("time_origin")
     if origin is None or trajectories.time_unit != "s":
         raise DriftbayesError(
-            "the seasons need times with a known origin in seconds, as dates have; "
+            "seasons need times in seconds with a known origin, as from dates; "
             f"these are in {trajectories.time_unit or 'an unknown unit'} since "
-            f"{origin or 'an unknown date'}: leave out --seasons (in Python: seasons=False)"
+            f"{origin or 'an unknown date'}: omit --seasons (in Python: seasons=False)"
         )
     seconds = np.datetime64(str(origin), "s") + trajectories.times.astype("timedelta64[s]")
     month = seconds.astype("datetime64[M]").astype(np.int64) % 12
@@ -194,40 +189,19 @@ def season_numbers(trajectories: Trajectories) -> IntArray:
 def _parts(
     data: Displacements, cells: IntArray
 ) -> tuple[list[tuple[int, int, int]], list[Displacements]]:
-    """The windows of each cell that has any, and which cell it is."""
+    """Return the cells that contain windows, and the windows of each."""
     unique, inverse = np.unique(cells, axis=0, return_inverse=True)
     order = np.argsort(inverse.ravel(), kind="stable")
     ends = np.cumsum(np.bincount(inverse.ravel()))
-    n_steps = data.n_steps
-    steps = (order[:, None] * n_steps + np.arange(n_steps)).ravel()
-    dx, interval = data.dx[steps], data.interval[steps]
-    sd = data.position_sd
-    if sd is not None:
-        sd = sd.reshape(-1, n_steps + 1)[order]
+    moves = np.asarray(data.dx.reshape(len(data.row_sizes), -1).any(axis=1))
     keys, parts = [], []
-    for number, end in enumerate(ends):
-        runs = slice(ends[number - 1] if number else 0, end)
-        inside = slice(runs.start * n_steps, end * n_steps)
-        if not np.any(dx[inside]):
-            # Nothing moved here: no diffusivity can be inferred.
-            continue
-        keys.append(tuple(int(i) for i in unique[number]))
-        lonlat = data.lonlat
-        part = replace(
-            data,
-            dx=dx[inside],
-            interval=interval[inside],
-            row_sizes=data.row_sizes[order[runs]],
-            trajectory=data.trajectory[order[runs]],
-            position_sd=None if sd is None else sd[runs].ravel(),
-            start=None if data.start is None else data.start[order[runs]],
-            start_row=None if data.start_row is None else data.start_row[order[runs]],
-            start_time=None if data.start_time is None else data.start_time[order[runs]],
-            lonlat=None if lonlat is None else lonlat[steps[inside]],
-        )
-        # A flow that is linear in space is so around the middle of the cell.
-        parts.append(part.on_own_ground())
-    return keys, parts  # type: ignore[return-value]
+    for cell, runs in zip(unique.tolist(), np.split(order, ends[:-1]), strict=True):
+        # Without motion, no diffusivity can be inferred.
+        if moves[runs].any():
+            keys.append(tuple(cell))
+            # A linear flow is expanded around the centre of the cell.
+            parts.append(subset(data, runs).on_own_ground())
+    return keys, parts
 
 
 def _dataset(
@@ -278,7 +252,7 @@ def _plain(name: str) -> str:
 def cell_axes(
     edges: tuple[FloatArray, FloatArray], length_unit: str, *, is_lonlat: bool
 ) -> dict[str, Any]:
-    """Return the coordinates x and y of a grid of cells, with their bounds, by the CF conventions.
+    """Return CF coordinates x and y of a grid of cells, with their bounds.
 
     Args:
         edges: Edges of the cells along x and y.

@@ -50,9 +50,9 @@ class Scan(Described):
     """Comparisons along tau, and the range over which each parameter is consistent.
 
     Args:
-        comparisons: One per tau, increasing.
-        skipped: Sampling times that gave no displacements, with the reason.
-        attributes: What is needed to repeat the scan.
+        comparisons: One comparison per tau, increasing.
+        skipped: Sampling times without displacements, with the reason.
+        attributes: Provenance and options, with which the scan can be repeated.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -70,12 +70,12 @@ class Scan(Described):
         return tuple(self.comparisons[0].evidences)
 
     def evidences(self, model: str) -> list[Evidence]:
-        """Evidences of one model along tau."""
+        """Return the evidences of one model along tau."""
         return [comparison.evidences[model] for comparison in self.comparisons]
 
     @cached_property
     def consistency(self) -> dict[str, dict[str, ConsistentRange | None]]:
-        """For each model and parameter the range of tau over which it is consistent."""
+        """Range of tau over which each parameter of each model is consistent."""
         result: dict[str, dict[str, ConsistentRange | None]] = {}
         for model in self.models:
             records = self.evidences(model)
@@ -89,7 +89,7 @@ class Scan(Described):
         about = hypothesis.model.parameters[name]
         tolerance = TOLERANCE
         if signed and (about.length_power or about.time_power):
-            # Differences of 5 % of its size, so that they do not depend on the unit.
+            # Relative to its size, so that the result does not depend on the unit.
             tolerance = TOLERANCE * float(np.sqrt(np.nanmean(means**2)))
         return consistent_range(
             self.taus,
@@ -102,12 +102,12 @@ class Scan(Described):
 
     @property
     def missing_models(self) -> tuple[str, ...]:
-        """Models of the motion that particles share, if they do and these were not compared."""
+        """Models of shared motion that should be compared as well."""
         return next((c.missing_models for c in self.comparisons if c.missing_models), ())
 
     @property
     def sentences(self) -> dict[str, str]:
-        """For each model one sentence on its consistency."""
+        """Sentence on the consistency of each model."""
         unit = self.comparisons[0].time_unit
         return {
             model: describe_consistency(
@@ -117,13 +117,13 @@ class Scan(Described):
         }
 
     def _units_of(self, model: str) -> dict[str, str]:
-        """Units of the parameters of a model, where the data name units."""
+        """Return the units of the parameters of a model, if the data have units."""
         if not all((self.comparisons[0].length_unit, self.comparisons[0].time_unit)):
             return {}
-        return {name: one.unit for name, one in self.evidences(model)[0].parameters.items()}
+        return {name: p.unit for name, p in self.evidences(model)[0].parameters.items()}
 
     def consistency_json(self) -> dict[str, Any]:
-        """Consistency as plain numbers and text."""
+        """Return the consistency as plain numbers and text."""
         return {
             model: {
                 **{name: None if r is None else asdict(r) for name, r in ranges.items()},
@@ -133,9 +133,9 @@ class Scan(Described):
         }
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The comparisons as plain numbers and text, each with what is known of the whole scan.
+        """Return the comparisons as plain numbers and text.
 
-        That is the consistency, and the sampling times that were left out, with the reasons.
+        Each includes the consistency and the omitted sampling times of the whole scan.
         """
         whole = {
             "consistency": self.consistency_json(),
@@ -144,12 +144,12 @@ class Scan(Described):
         return [{**c.to_json(), **whole} for c in self.comparisons]
 
     def to_dataset(self) -> "xr.Dataset":
-        """The scan as an xarray Dataset along tau, model, parameter and pair of models."""
+        """Return an xarray Dataset along tau, model, parameter and pair of models."""
         return to_dataset(self)
 
     @classmethod
     def from_dataset(cls, dataset: "xr.Dataset") -> "Scan":
-        """The scan that `to_dataset` wrote."""
+        """Make a scan from a dataset that `to_dataset` returned."""
         comparisons, skipped = scan_from_dataset(dataset)
         kept = ("data_fingerprint", "provenance", "options")
         attributes = {name: dataset.attrs[name] for name in kept if name in dataset.attrs}
@@ -169,7 +169,7 @@ class Scan(Described):
         public("write_report")(self, path, **options)
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """A pandas table, one row per tau, model and parameter, with a column of units."""
+        """Return a pandas table, one row per tau, model and parameter, with a column of units."""
         return to_dataframe(self)
 
 
@@ -197,15 +197,15 @@ def scan_hypotheses(
     """Compare hypotheses at many sampling times of the same trajectories.
 
     Args:
-        trajectories: Where the particles were.
+        trajectories: Positions of the particles.
         hypotheses: Model families with their priors, the same at every tau.
-        taus: Requested sampling times; the nearest multiples of the recording interval are used.
-            "all" makes one comparison of every fix at its own interval.
+        taus: Sampling times, rounded to multiples of the recording interval. "all" makes one
+            comparison with every fix at its own interval.
         cut: How trajectories are cut into runs.
         method: Method of the evidence, as for `evidence`.
         seed: Random seed for sampling methods.
-        prior_probabilities: Probabilities of the models before the data.
-        progress: Called with a stage, how many are done, and of how many.
+        prior_probabilities: Prior probabilities of the models.
+        progress: Called with the stage, the number done and the total.
         **options: Options of a method given by name.
     """
     check_names(hypotheses)
@@ -222,7 +222,7 @@ def scan_hypotheses(
         try:
             many.append(cut(trajectories, float(tau)))
         except DriftbayesError as error:
-            # One tau that the trajectories are too short for must not cost the others.
+            # Trajectories may be too short for one tau but not for others.
             skipped[float(tau)] = str(error)
         if progress is not None:
             progress("displacements", i + 1, len(actual))
@@ -255,7 +255,7 @@ def provenance_attrs(
     prior_probabilities: Sequence[float] | None,
     **options: Any,
 ) -> dict[str, str]:
-    """Attributes of a scan from which it can be repeated."""
+    """Return the attributes of a scan with which it can be repeated."""
     prior = None if prior_probabilities is None else [float(p) for p in prior_probabilities]
     return {
         "data_fingerprint": fingerprint,
@@ -282,8 +282,8 @@ def scan_displacements(
         hypotheses: Model families with their priors, the same at every tau.
         method: Method of the evidence, as for `evidence`.
         seed: Random seed for sampling methods.
-        prior_probabilities: Probabilities of the models before the data.
-        progress: Called with a stage, how many are done, and of how many.
+        prior_probabilities: Prior probabilities of the models.
+        progress: Called with the stage, the number done and the total.
         **options: Options of a method given by name.
     """
     check_names(hypotheses)
@@ -300,7 +300,7 @@ def scan_displacements(
 
     for hypothesis in hypotheses:
         batches = [Batch.of(data, model=hypothesis.model) for data in many]
-        # Data sets of which second moments are kept are solved side by side.
+        # Data sets reduced to second moments are computed in one batch.
         regular = [
             i
             for i, batch in enumerate(batches)

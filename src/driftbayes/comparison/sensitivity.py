@@ -38,17 +38,17 @@ from driftbayes.priors import Fixed, Uniform
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray
 
-# Of a comparison, and of a table of the sensitivity.
+# Factors on the scales of priors in a comparison, and in a table of the sensitivity.
 FACTORS = (0.25, 4.0)
 _MANY_FACTORS = np.geomspace(1 / 16, 16, 17)
 
 
 def movable_parameters(hypothesis: Hypothesis) -> tuple[str, ...]:
-    """Parameters whose priors have a scale to be doubted.
+    """List the parameters whose priors have a scale that can be varied.
 
-    The width of the prior of a flow that was integrated out is one of them, although its value is
-    given; what is known, such as an exposure, is not. A uniform prior of a pure number between
-    bounds that are its own, such as a share of a whole, has no scale.
+    These include the given width of the prior of a flow that was integrated out, but no known
+    quantities such as an exposure. A uniform prior of a dimensionless number with natural bounds,
+    such as a fraction, has no scale.
     """
     found = []
     for name, parameter in hypothesis.model.parameters.items():
@@ -65,17 +65,16 @@ def movable_parameters(hypothesis: Hypothesis) -> tuple[str, ...]:
 
 
 def unmoved_parameters(hypotheses: Sequence[Hypothesis]) -> tuple[str, ...]:
-    """Parameters that are inferred and whose priors have no scale to be moved."""
+    """List the inferred parameters whose priors have no scale."""
     found = [n for h in hypotheses for n in h.names if n not in movable_parameters(h)]
     return tuple(dict.fromkeys(found))
 
 
 def parameter_groups(hypotheses: Sequence[Hypothesis]) -> list[list[str]]:
-    """All parameters, then each by itself, if there are several.
+    """Group parameters to scale together: all of them, then each quantity if there are several.
 
-    Of one quantity, all move together: the diffusivities κ and k of different models, the
-    components of a tensor, the same parameter of the classes of a mixture. To change one prior and
-    not the other would change the question.
+    Parameters of one quantity are scaled together: the diffusivities κ and k of different models,
+    the components of a tensor, the same parameter of the classes of a mixture.
     """
     groups: dict[str, list[str]] = {}
     for hypothesis in hypotheses:
@@ -93,12 +92,12 @@ def parameter_groups(hypotheses: Sequence[Hypothesis]) -> list[list[str]]:
 
 @dataclass(frozen=True, eq=False)
 class ScaledEvidence:
-    """Evidence of a hypothesis, also with the scales of groups of priors multiplied.
+    """Evidence of a hypothesis under scaled priors.
 
     Args:
-        evidence: With the priors as they are.
+        evidence: Evidence with the original priors.
         logs: ln Z, (group, factor).
-        errs: Their errors, one sigma.
+        errs: Standard errors of ln Z.
     """
 
     evidence: Evidence
@@ -118,9 +117,9 @@ def scaled_evidence(
     factors: Sequence[float],
     **how: Any,
 ) -> ScaledEvidence:
-    """Evidence of a hypothesis under all factors of the scales of groups of priors."""
+    """Compute the evidence of a hypothesis for all groups of priors and factors on their scales."""
     own = movable_parameters(hypothesis)
-    # Groups that differ in parameters of other models are the same question.
+    # Groups that differ only in parameters of other models give the same evidence.
     keys = [
         tuple((name, float(f)) for name in group if name in own and f != 1)
         for group in groups
@@ -139,16 +138,16 @@ def scaled_evidence(
 
 @dataclass(frozen=True, eq=False)
 class PriorSensitivity:
-    """Ln K of every pair of models, with the scales of groups of priors multiplied.
+    """Ln K of every pair of models under scaled priors.
 
     Args:
-        factors: By what the scales were multiplied.
-        groups: The parameters that were scaled together: all of them first, then each by itself.
+        factors: Factors on the scales.
+        groups: Parameters that were scaled together: all of them first, then each quantity.
         log_bayes_factors: For each pair, "langevin:brownian", ln K (group, factor).
-        log_bayes_factor_errs: Their errors, one sigma.
+        log_bayes_factor_errs: Standard errors of ln K.
         tau: Sampling time.
         method: Method of the evidences.
-        unmoved: Parameters whose priors have no scale: uniform between bounds of their own.
+        unmoved: Parameters whose priors have no scale: uniform between natural bounds.
     """
 
     factors: FloatArray
@@ -160,11 +159,11 @@ class PriorSensitivity:
     unmoved: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """How ln K changes."""
+        """Show the ranges of ln K."""
         return f"<PriorSensitivity: {' '.join(self.sentences)}>"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers and text, one row per group and factor."""
+        """Return plain numbers and text, one row per group and factor."""
         tables = ("log_bayes_factors", "log_bayes_factor_errs")
         rows = [
             {
@@ -187,7 +186,7 @@ class PriorSensitivity:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Ranges of ln K in words."""
+        """Sentences with the ranges of ln K."""
         found = []
         if self.unmoved:
             names = ", ".join(self.unmoved)
@@ -200,7 +199,7 @@ class PriorSensitivity:
         return tuple(found)
 
     def verdict_changes(self, pair: str) -> bool:
-        """Whether ln K of a pair changes its sign anywhere in the table."""
+        """Return whether ln K of a pair changes sign within the table."""
         values = self.log_bayes_factors[pair]
         return bool(values.min() < 0 < values.max())
 
@@ -216,34 +215,31 @@ def prior_sensitivity(
     progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> PriorSensitivity:
-    r"""Ln K as a function of the scales of the priors.
+    r"""Compute ln K as a function of the scales of the priors.
 
-    For a parameter that the data know well, ln Z falls by one for each e-fold by which its prior is
-    widened: $\partial \ln Z / \partial \ln s \to -1$. All priors are scaled together, then each by
-    itself, the width of the prior of a mean flow among them. Those of one quantity, such as κ and
-    k, move together: to change one and not the other would change the question.
+    For a well-constrained parameter, ln Z falls by one for each e-fold by which its prior is
+    widened: $\partial \ln Z / \partial \ln s \to -1$. All priors are scaled together, then those of
+    each quantity, such as κ and k, including the width of the prior of a mean flow.
 
     Args:
         hypotheses: Two or more models with their priors.
         data: Displacements at one tau.
-        factors: By what to multiply the scales.
+        factors: Factors on the scales.
         method: Method of the evidence, as for `evidence`.
         seed: Random seed for sampling methods.
-        progress: Called with a stage, how many are done, and of how many.
+        progress: Called with the stage, the number done and the total.
         **options: Options of a method given by name.
     """
     check_names(hypotheses)
     scale = np.asarray(factors, dtype=np.float64)
     if len(hypotheses) < 2:
-        msg = f"the sensitivity of ln K needs two models or more, got {len(hypotheses)}; add one"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("the sensitivity of ln K needs two or more models, got 1; add one")
     if scale.ndim != 1 or not scale.size or not (np.isfinite(scale) & (scale > 0)).all():
         raise DriftbayesError(f"factors must be positive numbers, got {list(factors)}")
     groups = tuple(map(tuple, parameter_groups(hypotheses)))
     if not groups:
         names = ", ".join(hypothesis.name for hypothesis in hypotheses)
-        msg = f"no prior of {names} has a scale to be multiplied; give one that is not uniform"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"no prior of {names} has a scale; give one that is not uniform")
     how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
     found: list[ScaledEvidence] = []
     for h in hypotheses:

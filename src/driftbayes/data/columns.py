@@ -1,4 +1,4 @@
-"""Guess which column of a table is what, from the names and units in its header."""
+"""Identify the columns of a table from the names and units in its header."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,8 +7,8 @@ from driftbayes.data.schema import Meaning, file_names
 from driftbayes.data.units import is_degrees, length_factor, time_factor
 from driftbayes.errors import ColumnsError, DriftbayesError
 
-# Names in small letters and without separators. Of each role the first group that has a column is
-# used; two columns of one group are not told apart, and the user is asked.
+# Names in lower case without separators. The first group with a match determines the column of a
+# role; if two columns match one group, the user is asked.
 _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "id": (
         ("individuallocalidentifier", "individual", "individualid", "animal", "animalid"),
@@ -62,7 +62,7 @@ _FRAMES = ("frame", "frames", "fr")
 _PIXELS = ("px", "pixel", "pixels", "pix")
 _IN_BRACKETS = re.compile(r"(.*?)\s*[\[(]\s*([^\[\]()]{0,40}?)\s*[\])]\s*")
 _SEPARATORS = re.compile(r"[\s_.\-/:]+")
-# What looks like the column of a coordinate, for a question rather than an answer.
+# Patterns of likely columns: suggested to the user, never chosen.
 _LIKE = {
     "id": re.compile(r"id$|^id|name|label|track|traj|particle|drifter|buoy|animal|tag"),
     "time": re.compile(r"time|date|frame|^t\d*$|sec|hour|day|stamp"),
@@ -73,65 +73,65 @@ _UNKNOWN = "COLUMN"
 
 
 def guess(
-    present: Sequence[str], told: Mapping[str, str | None] | None = None, *, source: str
+    present: Sequence[str], named: Mapping[str, str | None] | None = None, *, source: str
 ) -> Meaning:
-    """Guess the columns that the user did not name.
+    """Identify the columns that the user did not name.
 
     Args:
         present: Names of the columns.
-        told: The user's names of some roles; None or empty text leaves a role out.
+        named: Columns that the user named, by role; None or empty text omits a role.
         source: The file, for messages.
 
     Raises:
-        ColumnsError: Columns of time or position cannot be told, or a second coordinate would be
+        ColumnsError: Columns of time or position are ambiguous, or a second coordinate would be
             lost; the message asks for all of them at once.
     """
-    told = dict(told or {})
-    if not set(told) <= {*_NAMES, "z"}:
-        # Which says what is wrong with a name.
-        file_names(present, told, source=source)
-    found = _Finder(present, told)
-    columns: dict[str, str | None] = dict(told)
+    named = dict(named or {})
+    if not set(named) <= {*_NAMES, "z"}:
+        # Raises an error that names the unknown role.
+        file_names(present, named, source=source)
+    finder = _Finder(present, named)
+    columns: dict[str, str | None] = dict(named)
     for role in ("id", "time", "sd", "drogued"):
-        found.look_for(role, columns)
-    _place(found, columns)
-    _split_time(found, columns)
+        finder.look_for(role, columns)
+    _place(finder, columns)
+    _split_time(finder, columns)
     missing = [role for role in ("time",) if not columns.get(role) and not columns.get("date")]
     if not (columns.get("lon") and columns.get("lat")):
         missing += [role for role in ("x",) if not columns.get(role)]
-        lost = "y" not in told and not columns.get("y")
-        like = [n for n in found.free(columns) if _LIKE["y"].search(_squeezed(n))]
-        if (lost and (like or "x" in missing)) or found.unclear.get("y"):
+        lost = "y" not in named and not columns.get("y")
+        like = [n for n in finder.free(columns) if _LIKE["y"].search(_squeezed(n))]
+        if (lost and (like or "x" in missing)) or finder.unclear.get("y"):
             missing.append("y")
-    if found.unclear.get("id") and "id" not in columns:
+    if finder.unclear.get("id") and "id" not in columns:
         missing.insert(0, "id")
     for role in ("time", "x"):
-        if role in missing and role in told:
+        if role in missing and role in named:
             msg = f"columns leaves out {role!r}, which every file needs; name its column"
             raise DriftbayesError(msg)
-    left_over = len(found.free(columns)) > len(missing)
+    left_over = len(finder.free(columns)) > len(missing)
     if missing and left_over and "id" not in (*columns, *missing):
-        # What is left over may be it.
+        # One of the remaining columns may be the id.
         missing.insert(0, "id")
     if missing:
-        _ask(found, columns, missing, source)
+        _ask(finder, columns, missing, source)
     units = {
-        role: unit for role, name in columns.items() if name and (unit := found.unit(role, name))
+        role: unit for role, name in columns.items() if name and (unit := finder.unit(role, name))
     }
     _check_units(units, columns, source)
     guessed = frozenset(
         role
         for role, name in columns.items()
-        if name and role not in told and (name != role or role == "date")
+        if name and role not in named and (name != role or role == "date")
     )
     return Meaning(columns, guessed, units)
 
 
 class _Finder:
-    """Columns by the base of their names, without the units in them."""
+    """Search for columns by name, ignoring the units in their names."""
 
-    def __init__(self, present: Sequence[str], told: Mapping[str, str | None]) -> None:
-        self.present, self.told = list(present), told
+    def __init__(self, present: Sequence[str], named: Mapping[str, str | None]) -> None:
+        self.present, self.named = list(present), named
         self.unclear: dict[str, list[str]] = {}
 
     def free(self, columns: Mapping[str, str | None]) -> list[str]:
@@ -139,12 +139,11 @@ class _Finder:
         return [name for name in self.present if name not in taken]
 
     def look_for(self, role: str, columns: dict[str, str | None]) -> None:
-        """Add the column of a role, if it can be told."""
-        if role in self.told:
+        """Add the column of a role if exactly one matches."""
+        if role in self.named:
             return
         free = self.free(columns)
         if role in free:
-            # The name itself, as always.
             columns[role] = role
             return
         for group in _NAMES[role]:
@@ -160,53 +159,53 @@ class _Finder:
         return _parts(name, role)[1]
 
 
-def _place(found: _Finder, columns: dict[str, str | None]) -> None:
+def _place(finder: _Finder, columns: dict[str, str | None]) -> None:
     """Add the columns of positions: x, y, z, or longitude and latitude."""
-    told = found.told
-    if told.get("lon") or told.get("lat"):
-        columns |= {"lon": told.get("lon") or "lon", "lat": told.get("lat") or "lat"}
+    named = finder.named
+    if named.get("lon") or named.get("lat"):
+        columns |= {"lon": named.get("lon") or "lon", "lat": named.get("lat") or "lat"}
         return
     plane: dict[str, str | None] = dict(columns)
     for axis in "xyz":
-        found.look_for(axis, plane)
+        finder.look_for(axis, plane)
     x = plane.get("x")
     earth = dict(columns)
-    if not {"x", "y"} & set(told) and x != "x" and not (x and found.unit("x", x)):
+    if not {"x", "y"} & set(named) and x != "x" and not (x and finder.unit("x", x)):
         # Degrees are exact on the earth; coordinates of unknown unit are not.
         for axis in ("lon", "lat"):
-            found.look_for(axis, earth)
+            finder.look_for(axis, earth)
     if earth.get("lon") and earth.get("lat"):
         for axis in "xyz":
-            found.unclear.pop(axis, None)
+            finder.unclear.pop(axis, None)
         columns |= {axis: earth[axis] for axis in ("lon", "lat")}
         return
     for axis in ("lon", "lat"):
-        found.unclear.pop(axis, None)
+        finder.unclear.pop(axis, None)
     columns |= {axis: plane[axis] for axis in "xyz" if axis in plane}
-    if "z" not in told and not columns.get("y"):
-        # An unknown y is asked for before z is looked at.
+    if "z" not in named and not columns.get("y"):
+        # Without a y, ask for it first.
         columns.pop("z", None)
 
 
-def _split_time(found: _Finder, columns: dict[str, str | None]) -> None:
-    """A date and a time of day in two columns: `date` and `clock` in place of `time`."""
+def _split_time(finder: _Finder, columns: dict[str, str | None]) -> None:
+    """Replace `time` by `date` and `clock` if date and time of day have separate columns."""
     time = columns.get("time")
-    if "time" in found.told:
+    if "time" in finder.named:
         first, plus, second = str(time or "").partition("+")
-        if plus and time not in found.present and {first, second} <= set(found.present):
+        if plus and time not in finder.present and {first, second} <= set(finder.present):
             columns |= {"date": first, "clock": second}
             del columns["time"]
         return
-    dates = [n for n in found.free(columns) if _squeezed(n) == "date"]
+    dates = [n for n in finder.free(columns) if _squeezed(n) == "date"]
     if time is not None and _squeezed(time) == "date":
         dates = [time]
     others = {"clock", "timeofday", "hourofday", "hour", "hours", "time"}
-    pool = [*found.free(columns), *([time] if time and time not in dates else [])]
+    pool = [*finder.free(columns), *([time] if time and time not in dates else [])]
     clocks = [n for n in pool if _parts(n, "hour")[0] in others]
     if len(dates) == 1 and len(clocks) == 1:
         columns |= {"date": dates[0], "clock": clocks[0]}
         columns.pop("time", None)
-        found.unclear.pop("time", None)
+        finder.unclear.pop("time", None)
 
 
 def _squeezed(name: str) -> str:
@@ -214,7 +213,7 @@ def _squeezed(name: str) -> str:
 
 
 def _parts(name: str, role: str) -> tuple[str, str]:
-    """The base of a name, as `_NAMES` has it, and the unit that follows it; empty if none does."""
+    """Split a column name into its base, as in `_NAMES`, and its unit (empty if none)."""
     match = _IN_BRACKETS.fullmatch(name)
     known = {word for group in _NAMES.get(role, ()) for word in group}
     if match:
@@ -231,7 +230,7 @@ def _parts(name: str, role: str) -> tuple[str, str]:
 
 
 def _unit(text: str, role: str) -> str:
-    """The printed name of a unit of a role; empty if it is none."""
+    """Return the printed name of a role's unit; empty if it is not one."""
     low = text.casefold()
     if role in ("time", "hour"):
         if low in _FRAMES:
@@ -253,7 +252,7 @@ def _unit(text: str, role: str) -> str:
 
 def _check_units(units: Mapping[str, str], columns: Mapping[str, str | None], source: str) -> None:
     lengths = {role: units.get(role, "") for role in ("x", "y", "z", "sd") if columns.get(role)}
-    # An error without a unit is taken to be in that of the positions.
+    # A measurement error without a unit is in the unit of the positions.
     if not lengths.get("sd", "x"):
         del lengths["sd"]
     if len(set(lengths.values())) > 1:
@@ -264,15 +263,15 @@ def _check_units(units: Mapping[str, str], columns: Mapping[str, str | None], so
 
 
 def _ask(
-    found: _Finder, columns: Mapping[str, str | None], missing: Sequence[str], source: str
+    finder: _Finder, columns: Mapping[str, str | None], missing: Sequence[str], source: str
 ) -> None:
-    """Ask for all columns that cannot be told, with a mapping to complete."""
-    free = found.free(columns)
+    """Ask for all ambiguous columns, with a mapping to complete."""
+    free = finder.free(columns)
     proposed: dict[str, str] = {}
     for role in ("id", "time", "x", "y"):
         name = columns.get(role)
         if name:
-            if role in found.told or name != role:
+            if role in finder.named or name != role:
                 proposed[role] = name
             continue
         if role == "time" and columns.get("date"):
@@ -280,18 +279,18 @@ def _ask(
             continue
         if role in columns or (role not in missing and role != "id"):
             continue
-        likely = [n for n in found.unclear.get(role, free) if n not in proposed.values()]
-        if role not in found.unclear:
+        likely = [n for n in finder.unclear.get(role, free) if n not in proposed.values()]
+        if role not in finder.unclear:
             likely = [n for n in likely if _LIKE[role].search(_squeezed(n))]
         if likely or role in missing:
             proposed[role] = likely[0] if likely else _UNKNOWN
-    shown = ", ".join(repr(name[:40]) for name in found.present[:8])
-    more = f" and {len(found.present) - 8} more" if len(found.present) > 8 else ""
+    shown = ", ".join(repr(name[:40]) for name in finder.present[:8])
+    more = f" and {len(finder.present) - 8} more" if len(finder.present) > 8 else ""
     roles = missing[0] if len(missing) == 1 else f"{', '.join(missing[:-1])} and {missing[-1]}"
     noun = "column is" if len(missing) == 1 else "columns are"
     several = "; ".join(
         f"{role} may be {' or '.join(repr(name[:40]) for name in names[:2])}"
-        for role, names in found.unclear.items()
+        for role, names in finder.unclear.items()
     )
     advice = "y= reads x alone; " if missing == ["y"] else ""
     raise ColumnsError(

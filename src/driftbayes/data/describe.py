@@ -1,4 +1,4 @@
-"""Describe trajectories and displacements, without a pass over very large ones."""
+"""Describe trajectories and displacements; large data are described from their beginning."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from driftbayes.data.units import readable, readable_unit
 from driftbayes.representation import Card, describe, number, summarise
 from driftbayes.typing import FloatArray, IntArray
 
-# The recording interval of more points than `_LARGE` is that of the first ones: to look at all
-# takes seconds.
+# With more than `_LARGE` points, the recording interval is found from the first ones, in seconds
+# less.
 _LARGE, _FIRST = 1_000_000, 100_000
 
 
@@ -25,7 +25,7 @@ def _(trajectories: Trajectories) -> str:
 
 @describe.register
 def _(trajectories: Trajectories) -> Card:
-    # With suggested sampling times and warnings, which a room above finds.
+    # Includes suggested sampling times and warnings, which a higher package computes.
     card: Card = public("trajectories_card")(trajectories)
     return card
 
@@ -97,7 +97,7 @@ def _recorded(trajectories: Trajectories) -> str:
 
 
 def _beginning(trajectories: Trajectories) -> Trajectories:
-    """The first trajectories, as many as make up a small number of points."""
+    """Return the trajectories of the first `_FIRST` points."""
     sizes = np.diff(np.minimum(np.cumsum(trajectories.row_sizes), _FIRST), prepend=0)
     sizes = sizes[sizes > 0]
     return Trajectories(
@@ -128,7 +128,7 @@ def _range(values: FloatArray, unit: str) -> str:
 
 
 def _between(low: float, high: float, unit: str) -> str:
-    """Two numbers in the same unit, which suits their size."""
+    """Format a range in the unit that suits its size."""
     factor, name = readable_unit([max(abs(low), abs(high))], unit)
     ends = dict.fromkeys(number(value * factor, 5) for value in (low, high))
     return f"{' to '.join(ends)} {name}".rstrip()

@@ -15,9 +15,9 @@ def rows_at(tracks: Trajectories, which: IntArray, times: FloatArray, slack: flo
         tracks: Trajectories.
         which: Numbers of trajectories.
         times: A time for each.
-        slack: How far times may differ and still be the same.
+        slack: Largest difference between equal times.
     """
-    # Trajectories one after the other on one axis of time.
+    # Put the trajectories one after the other on one time axis.
     low = float(tracks.times.min())
     width = float(tracks.times.max()) - low + 4 * slack
     axis = tracks.trajectory_index * width + np.minimum(tracks.times - low, width)

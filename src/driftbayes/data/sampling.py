@@ -1,4 +1,4 @@
-"""Displacements at one sampling time tau: the data that a model is judged by."""
+"""Displacements at one sampling time tau: the data of all likelihoods."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes.data.trajectories import (
-    GRID_TOLERANCE,
-    Trajectories,
-    check_tracks,
-    checked_period,
-)
+from driftbayes.data.trajectories import GRID_TOLERANCE, Trajectories, check_tracks, checked_period
 from driftbayes.data.units import TIME, in_units, readable, times_in
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import whole
@@ -26,7 +21,7 @@ if TYPE_CHECKING:
 
 Gaps = Literal["split", "keep"]
 Windows = Literal["first", "all"]
-# Recording intervals in a sampling time; a whole number of 64 bits has to hold them.
+# Recording intervals in a sampling time: exact as a float64.
 _MAX_STRIDE = 2**53
 
 
@@ -35,7 +30,7 @@ class Cut:
     """How trajectories are cut into runs of displacements.
 
     Args:
-        n_tau: Steps per run; None uses trajectories whole.
+        n_tau: Steps per run; None uses whole trajectories.
         windows: With `n_tau`, the "first" window of each trajectory or "all".
         gaps: A missing fix may "split" a trajectory or be kept as one longer step ("keep").
     """
@@ -45,7 +40,7 @@ class Cut:
     gaps: Gaps = "split"
 
     def __call__(self, trajectories: Trajectories, tau: float | str | None) -> "Displacements":
-        """Displacements at one sampling time; see `displacements`."""
+        """Return displacements at one sampling time; see `displacements`."""
         return displacements(trajectories, tau, **asdict(self))
 
 
@@ -68,14 +63,14 @@ class Displacements(Described):
         position_sd: Standard deviation of the error of each position, one more per run than steps.
         length_unit: Name of the unit of `dx`, empty if unknown.
         time_unit: Name of the unit of `tau`, empty if unknown.
-        n_unused: Trajectories that gave no run of the requested length.
-        n_dropped: Steps that are in no run, since they fill no window of `n_tau` steps.
-        start: Position at which each run begins, if known: for a flow that depends on it.
-        start_row: Observation of the trajectories at which each run begins, if it was cut from any.
-        start_time: Time at which each run begins, if known: for particles that share motion.
-        lonlat: Longitude and latitude in degrees at which each step begins, if they are known.
+        n_unused: Number of trajectories without a run of the requested length.
+        n_dropped: Number of steps left over after cutting windows of `n_tau` steps.
+        start: First position of each run, if known; needed by flows that depend on position.
+        start_row: Row of the trajectories at which each run begins, if cut from trajectories.
+        start_time: Start time of each run, if known; needed by models of shared motion.
+        lonlat: Longitude and latitude in degrees at which each step begins, if known.
         period: Length of a periodic domain along each axis (None: not periodic), if there is one.
-        ground: Where on the earth the displacements are, if `start` is on the tangent plane there.
+        ground: Location and axes on the earth, if `start` is on the tangent plane there.
     """
 
     dx: FloatArray
@@ -124,9 +119,9 @@ class Displacements(Described):
     ) -> "Displacements":
         """Make displacements from a (particle, step, dim) array of steps of duration `tau`.
 
-        Where the particles started, (particle, dim), matters to a flow that depends on position, as
-        does the period of the domain along each axis (None: not periodic). All particles are taken
-        to start at the same time.
+        Flows that depend on position need `start`, the first positions (particle, dim), and
+        `period`, the length of the domain along each axis (None: not periodic). All particles
+        start at the same time.
         """
         array = np.asarray(dx, dtype=np.float64)
         if array.ndim != 3:
@@ -149,7 +144,7 @@ class Displacements(Described):
                 f"particle, got shape {begin.shape}"
             )
         return cls(
-            # A copy: the caller may go on writing into the array.
+            # A copy: the caller may change the array later.
             dx=np.array(array.reshape(-1, n_dim), order="C"),
             interval=np.full(n_particles * n_steps, float(tau)),
             row_sizes=np.full(n_particles, n_steps, dtype=np.int64),
@@ -169,12 +164,12 @@ class Displacements(Described):
 
     @cached_property
     def n_particles(self) -> int:
-        """Number of trajectories that gave at least one step."""
+        """Number of trajectories with at least one step."""
         return _n_distinct(self.trajectory)
 
     @property
     def n_steps(self) -> int:
-        """Number of steps N_tau of a run; of the longest one if they differ."""
+        """Number of steps N_tau of the longest run."""
         return int(self.row_sizes.max())
 
     @property
@@ -191,12 +186,12 @@ class Displacements(Described):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short hash of the steps, their durations, tau and the units.
+        """Short hash of the steps, their durations, tau and the units.
 
-        Where runs begin is not part of it: models are judged by steps, given that.
+        Start positions are not included: likelihoods are conditional on them.
         """
         digest = hashlib.sha256()
-        # Regular intervals are told by tau alone.
+        # tau determines regular intervals.
         interval = None if self.is_regular else self.interval
         for array in (self.dx, interval, self.row_sizes, self.position_sd):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
@@ -208,20 +203,25 @@ class Displacements(Described):
         """Position at which each step begins."""
         if self.start is None:
             raise DriftbayesError(
-                "it is not known where these steps begin; make them from trajectories with "
+                "the start positions of these steps are unknown; make them from trajectories with "
                 "displacements(), or pass start= to Displacements.from_array"
             )
         begin = np.repeat(self.start, self.row_sizes, axis=0)
-        # Run by run: a sum over all of them would lose digits.
-        for first, n_steps in zip(_offsets(self.row_sizes), self.row_sizes, strict=True):
+        # Run by run: one sum over all runs would lose digits.
+        for first, n_steps in zip(self._first_steps, self.row_sizes, strict=True):
             run = slice(first + 1, first + n_steps)
             begin[run] += np.cumsum(self.dx[first : first + n_steps - 1], axis=0)
         return begin
 
     @property
     def start_lonlat(self) -> FloatArray | None:
-        """Longitude and latitude in degrees at which each run begins, if they are known."""
-        return None if self.lonlat is None else self.lonlat[_offsets(self.row_sizes)]
+        """Longitude and latitude in degrees at which each run begins, if known."""
+        return None if self.lonlat is None else self.lonlat[self._first_steps]
+
+    @cached_property
+    def _first_steps(self) -> IntArray:
+        """Index of the first step of each run."""
+        return np.cumsum(self.row_sizes) - self.row_sizes
 
     @cached_property
     def centre(self) -> FloatArray:
@@ -230,10 +230,9 @@ class Displacements(Described):
 
     @cached_property
     def centre_lonlat(self) -> FloatArray:
-        """Longitude and latitude of the centre in degrees, of displacements on the earth."""
+        """Longitude and latitude of the centre in degrees."""
         if self.ground is None:
-            msg = "it is not known where on the earth these displacements are; read degrees"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("longitude and latitude are unknown; read positions in degrees")
         return self.ground.lonlat(self.centre)
 
     @cached_property
@@ -243,9 +242,10 @@ class Displacements(Described):
 
     @cached_property
     def extent(self) -> tuple[float, float]:
-        """How far steps are from the centre, in earth radii, and by what angle axes differ there.
+        """Largest distance of a step from the centre, in earth radii, and largest angle.
 
-        Of steps on the earth, the largest values; the angle is in radians.
+        The angle, in radians, is that between the axes of a step and those of the centre. Both are
+        zero for displacements on a plane.
         """
         if self.ground is None:
             return 0.0, 0.0
@@ -282,18 +282,18 @@ def displacements(
     """Cut trajectories into displacements at the sampling time tau.
 
     Args:
-        trajectories: Where the particles were.
+        trajectories: Positions of the particles.
         tau: Sampling time, a whole multiple of the recording interval, in the unit of the data or
-            with its own ("6h"); None or "all" takes every fix at its own interval, for irregular
+            with its own ("6h"); None or "all" uses every fix at its own interval, for irregular
             times.
-        n_tau: Steps per run. None uses each stretch of a trajectory whole. A number gives runs
-            of that length and leaves out what does not fill one.
-        windows: With `n_tau`, take the first window of each trajectory (a fixed volume of data, as
-            in the paper) or all of them. Windows are then treated as independent, which
-            neglects the correlation across their ends.
-        gaps: What a missing fix does. "split" ends the run before it and starts another after it;
-            "keep" spans it by one longer step, exactly, for the state-space engine. A gap is
-            never filled in.
+        n_tau: Steps per run. None uses every run at its full length; a number cuts runs of that
+            length and drops the remaining steps.
+        windows: With `n_tau`, use the "first" window of each trajectory (a fixed volume of data, as
+            in the paper) or "all". Windows are treated as independent, which neglects the
+            correlation across their ends.
+        gaps: Treatment of a missing fix. "split" ends the run before it and starts another after
+            it; "keep" spans it by one longer step, which the state-space engine treats exactly.
+            Gaps are never filled in.
     """
     runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps)
     rows, index, firsts, n_steps = runs.rows, runs.index, runs.firsts, runs.n_steps
@@ -302,7 +302,7 @@ def displacements(
             too_short(runs.longest, n_tau, runs.tau, trajectories.time_unit, trajectories.span)
         )
     step_rows = np.repeat(firsts, n_steps) + ragged_arange(n_steps)
-    # Between all rows first, of which those between runs are left out.
+    # Differences of all rows; `step_rows` drops those between runs.
     dx = np.diff(trajectories.positions.take(rows, axis=0), axis=0).take(step_rows, axis=0)
     if index is None:
         interval = np.diff(trajectories.times[rows])[step_rows]
@@ -313,7 +313,7 @@ def displacements(
         if gaps == "keep":
             interval *= np.diff(index)[step_rows]
             grid = trajectories.grid_start[rows]
-            # From one grid to another, as long as the time stamps say.
+            # Steps between two grids take the interval from the time stamps.
             odd = (np.diff(grid) != 0)[step_rows]
             interval[odd] = np.diff(trajectories.times[rows])[step_rows][odd]
     sd = None
@@ -323,7 +323,6 @@ def displacements(
     trajectory = trajectories.trajectory_index[rows[firsts]]
     start, lonlat, ground = trajectories.positions[rows[firsts]], None, None
     if trajectories.lonlat is not None:
-        # Only data on the earth need its geometry.
         from driftbayes.data.tangent import ground_of, rotated
 
         found = ground_of(trajectories)
@@ -357,16 +356,15 @@ def displacements(
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Which rows of trajectories make up the runs at one tau."""
+    """Rows of trajectories in the runs at one tau."""
 
-    rows: IntArray  # rows that fall on the grid of tau
-    # Number of each on that grid; None if every fix counts at its own interval.
-    index: IntArray | None
-    firsts: IntArray  # place in `rows` at which each run starts
+    rows: IntArray  # rows on the grid of tau
+    index: IntArray | None  # number of each on that grid; None if every fix is used
+    firsts: IntArray  # index into `rows` at which each run starts
     n_steps: IntArray  # number of steps of each run
-    longest: int  # number of steps of the longest run before any were cut to `n_tau`
+    longest: int  # number of steps of the longest run before cutting to `n_tau`
     tau: float | None  # sampling time, from the time stamps
-    n_dropped: int = 0  # number of steps that fill no window of `n_tau`
+    n_dropped: int = 0  # number of steps left over after cutting to `n_tau`
 
 
 def sampled_runs(
@@ -397,7 +395,7 @@ def sampled_runs(
 
 
 def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
-    """Refuse options of `displacements` that it does not know."""
+    """Refuse unknown options of `displacements`."""
     if n_tau is not None:
         whole(n_tau, "n_tau", 1)
     for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
@@ -409,7 +407,7 @@ def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
 def too_short(
     longest: int, n_tau: int | None, tau: float | None, time_unit: str, span: float
 ) -> str:
-    """Explain why there is no run, of trajectories that last up to `span`."""
+    """Explain why trajectories that last up to `span` have no run."""
     if tau is not None and longest == 0 and tau <= span * (1 + GRID_TOLERANCE):
         return (
             f"no trajectory has positions at two successive multiples of "
@@ -445,7 +443,7 @@ def snap_taus(trajectories: Trajectories, taus: Iterable[float | str] | str) -> 
 def _sampled_rows(
     trajectories: Trajectories, tau: float | str | None
 ) -> tuple[IntArray, IntArray | None, float | None]:
-    """Rows that fall on multiples of tau, their number on that grid, and the actual tau."""
+    """Find rows at multiples of tau, their number on that grid, and the exact tau."""
     if tau is None or tau == "all":
         return np.flatnonzero(trajectories.observed), None, None
     stride, actual = stride_of(trajectories, tau)
@@ -454,7 +452,7 @@ def _sampled_rows(
         number = ragged_arange(counts)
         return np.repeat(trajectories.starts[:-1], counts) + stride * number, number, actual
     steps, start = trajectories.grid_steps, trajectories.grid_start
-    # Counted from the first position, so that a late start does not cost the first steps.
+    # Count from the first position, so that no steps are lost if the first rows are missing.
     first_row = np.full(len(steps), len(steps), dtype=np.int64)
     seen = np.flatnonzero(trajectories.on_grid)
     np.minimum.at(first_row, start[seen], seen)
@@ -467,8 +465,8 @@ def stride_of(trajectories: Trajectories, tau: float | str) -> tuple[int, float]
     """Return a sampling time in recording intervals, and the exact multiple.
 
     Args:
-        trajectories: Where the particles were.
-        tau: Sampling time, a whole multiple of the recording interval but for rounding.
+        trajectories: Positions of the particles.
+        tau: Sampling time, a whole multiple of the recording interval up to rounding.
     """
     unit = trajectories.time_unit
     tau = in_units(tau, TIME, trajectories.units, "tau")
@@ -493,7 +491,7 @@ def stride_of(trajectories: Trajectories, tau: float | str) -> tuple[int, float]
 
 
 def _runs(joined: np.ndarray) -> tuple[IntArray, IntArray]:
-    """Start and number of steps of each stretch in which successive samples are joined."""
+    """Return start and number of steps of each run of joined samples."""
     edges = np.diff(np.concatenate([[False], joined, [False]]).astype(np.int8))
     firsts = np.flatnonzero(edges == 1)
     return firsts, np.flatnonzero(edges == -1) - firsts
@@ -510,20 +508,43 @@ def _cut_windows(
     return starts, np.full(len(starts), n_tau, dtype=np.int64)
 
 
+def subset(data: Displacements, runs: np.ndarray) -> Displacements:
+    """Select runs.
+
+    Args:
+        data: Displacements.
+        runs: Mask or numbers of the runs.
+    """
+    chosen = np.flatnonzero(runs) if runs.dtype == bool else runs
+    sizes, first = data.row_sizes[chosen], data._first_steps[chosen]
+    steps = np.repeat(first, sizes) + ragged_arange(sizes)
+    # Each run has one more position than steps.
+    fixes = np.repeat(first + chosen, sizes + 1) + ragged_arange(sizes + 1)
+    optional = {"position_sd": fixes, "lonlat": steps}
+    optional |= dict.fromkeys(("start", "start_row", "start_time"), chosen)
+    return replace(
+        data,
+        dx=data.dx[steps],
+        interval=data.interval[steps],
+        row_sizes=sizes,
+        trajectory=data.trajectory[chosen],
+        **{
+            name: values[rows]
+            for name, rows in optional.items()
+            if (values := getattr(data, name)) is not None
+        },
+    )
+
+
 def _n_distinct(numbers: IntArray) -> int:
-    """How many different numbers there are; they are nearly always in order already."""
+    """Count distinct numbers, without sorting if they are in order."""
     steps = np.diff(numbers)
     if (steps < 0).any():
         return len(np.unique(numbers))
     return int(np.count_nonzero(steps)) + (len(numbers) > 0)
 
 
-def _offsets(sizes: IntArray) -> IntArray:
-    """Place of the first element of each part."""
-    return np.cumsum(sizes) - sizes
-
-
 def ragged_arange(sizes: IntArray) -> IntArray:
-    """0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, and so on."""
+    """Return 0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, and so on."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)

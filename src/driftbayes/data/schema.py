@@ -1,4 +1,4 @@
-"""The schema of all tables and datasets: names of columns, and how other names map to them."""
+"""Schema of tables and datasets: canonical column names, and the mapping from other names."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ TRAJECTORY_DIM, OBS_DIM = "traj", "obs"
 COUNT = "rowsize"
 # Not `units`: xarray would turn "hours" into timedeltas and "days since ..." into dates.
 TIME_UNIT_ATTRIBUTE = "time_unit"
-# Times that were dates count seconds from this one, kept as `time_origin` in the provenance.
+# Dates become seconds since this date, which is kept as `time_origin` in the provenance.
 TIME_ORIGIN = "1970-01-01T00:00:00"
 
 SCHEMA_VERSION = 1
@@ -31,12 +31,12 @@ SCHEMA_ATTRIBUTE = "driftbayes_schema"
 VERSION_ATTRIBUTE = "driftbayes_version"
 KIND_ATTRIBUTE = "driftbayes_kind"
 PROVENANCE_ATTRIBUTE = "provenance"
-# Key of our own metadata in Parquet files.
+# Key of our metadata in Parquet files.
 METADATA_KEY = "driftbayes"
 
 _REQUIRED = (ID, TIME, "x")
 _NAMES = (ID, TIME, *COORDINATES, POSITION_SD)
-# What other programs call these, used only to suggest a mapping, never to guess one.
+# Names in other programs, used only to suggest a mapping.
 _ALIASES = {
     ID: ("particle", "particle_id", "track_id", "trajectory", "traj", "track", "traj_id", "label"),
     TIME: ("t", "frame", "date", "datetime", "timestamp", "position_t"),
@@ -50,13 +50,13 @@ _MAX_NAMES_SHOWN = 8
 
 @dataclass(frozen=True)
 class Meaning:
-    """What the columns of a table mean."""
+    """Roles and units of the columns of a table."""
 
-    # Name in the file of each role: id, time, x, y, z, sd, or lon and lat; also date and clock in
-    # place of time, and drogued. None for a role that is left out.
+    # Column of each role: id, time, x, y, z, sd, or lon and lat; also date and clock in place of
+    # time, and drogued. None if a role is omitted.
     columns: Mapping[str, str | None]
-    guessed: frozenset[str] = frozenset()  # roles that nobody named
-    units: Mapping[str, str] = field(default_factory=dict)  # of the roles whose header has one
+    guessed: frozenset[str] = frozenset()  # roles that the user did not name
+    units: Mapping[str, str] = field(default_factory=dict)  # by role, if the header has one
 
     @property
     def length(self) -> str:
@@ -65,12 +65,12 @@ class Meaning:
 
     @property
     def time(self) -> str:
-        """Unit of times, likewise."""
+        """Unit of times; empty if the header has none."""
         return self.units.get("time", "")
 
     @property
     def text(self) -> str:
-        """The columns that were guessed, for a note; empty if none was."""
+        """List of the guessed columns for a note; empty if there are none."""
         shown = []
         for role, name in self.columns.items():
             if role not in self.guessed or not name or role == "clock":
@@ -79,7 +79,7 @@ class Meaning:
                 shown.append(f"{TIME} = {name[:40]} + {str(self.columns['clock'])[:40]}")
                 continue
             unit = self.units.get(role)
-            # Which a name in brackets shows by itself.
+            # A name with the unit in brackets needs no second one.
             ends = f" ({unit})" if unit and not name.endswith((")", "]")) else ""
             shown.append(f"{role} = {name[:40]}{ends}")
         return ", ".join(shown)
@@ -93,14 +93,14 @@ def file_names(
     noun: str = "column",
     required: Collection[str] = _REQUIRED,
 ) -> dict[str, str]:
-    """Find the column of each canonical name that is there; `columns` are the user's names.
+    """Find the column of each canonical name present; `columns` are the user's names.
 
-    A name mapped to None, or to empty text as `--columns z=` does, is left out.
+    A name mapped to None, or to empty text as by `--columns z=`, is omitted.
     """
     wanted = {canonical: name for canonical, name in (columns or {}).items() if name}
     left_out = set(columns or {}) - set(wanted)
     _check_mapping(wanted, left_out, required)
-    # A column the user gave a role to does not also play the role of its own name.
+    # A column that the user gave a role is not also used for the role of its name.
     free = [name for name in present if name not in wanted.values()]
     found = {}
     for canonical in _NAMES:
@@ -131,7 +131,7 @@ def extras_in(
     taken, counts = set(found.values()), Counter(present)
     free = {name for name in present if name not in taken and counts[name] == 1}
     extras = {name: name for name in present if name in free and name.startswith(FLAG)}
-    # `--columns lon=` leaves them out.
+    # `--columns lon=` omits them.
     if "y" in found and set(LONLAT) <= free and not set(LONLAT) & set(columns or {}):
         extras |= {axis: axis for axis in LONLAT}
     return extras
@@ -164,7 +164,7 @@ def from_frame(
     if frame[found[ID]].isna().any():
         raise DriftbayesError(f"column {found[ID]!r} is empty in some rows; every row needs an id")
     codes, names = pd.factorize(frame[found[ID]])
-    # Stable: within a trajectory rows stay as they are, so that times which decrease are reported.
+    # Stable: rows keep their order within a trajectory, so that decreasing times are reported.
     order = np.argsort(codes, kind="stable")
     times, are_dates = _times(frame[found[TIME]], found[TIME])
     values = {
@@ -186,7 +186,7 @@ def from_frame(
 
 
 def _times(column: "pd.Series[Any]", name: str) -> tuple[FloatArray, bool]:
-    """Times as numbers, and whether they were dates or durations, now in seconds."""
+    """Return times as numbers, and whether they were dates or durations (then in seconds)."""
     import pandas as pd
 
     if isinstance(column.dtype, pd.DatetimeTZDtype):
@@ -226,7 +226,7 @@ def _check_mapping(
             raise DriftbayesError(msg)
     name, count = next(iter(Counter(wanted.values()).most_common(1)), ("", 0))
     if count > 1:
-        raise DriftbayesError(f"columns uses {name!r} twice; each needs a column of its own")
+        raise DriftbayesError(f"columns uses {name!r} twice; name a different column for each")
 
 
 def _missing(canonical: str, name: str, free: Iterable[str], source: str, noun: str) -> str:
@@ -239,9 +239,9 @@ def _missing(canonical: str, name: str, free: Iterable[str], source: str, noun: 
     more = f" and {len(others) - _MAX_NAMES_SHOWN} more" if len(others) > _MAX_NAMES_SHOWN else ""
     start = f"{source!r} has no {noun} {name!r}{wanted_as}; it has {shown}{more}: "
     known = (canonical, *_ALIASES.get(canonical, ()))
-    # x_um and time_s are a name and its unit.
-    unit = f"{canonical}_"
-    likely = [o for o in others if o.lower() in known or o.lower().startswith(unit)]
+    # Names such as x_um and time_s include a unit.
+    with_unit = f"{canonical}_"
+    likely = [o for o in others if o.lower() in known or o.lower().startswith(with_unit)]
     if not likely and wanted_as:
         likely = [near for near in [nearest(name, others)] if near is not None]
     if not likely:

@@ -1,8 +1,8 @@
-r"""From longitude and latitude to a plane: local steps, added up along each trajectory.
+r"""Conversion of longitude and latitude to a plane, by adding local steps along each trajectory.
 
 The step from $p_1$ to $p_2$ on the ellipsoid is their chord, resolved along east and north at the
-point between them and stretched to the length of its arc. No map projection is involved, so that
-no scale factor enters a diffusivity; the dateline and the poles are places like any other.
+midpoint and stretched to the length of its arc. No map projection is involved: diffusivities need
+no scale factor, and the dateline and the poles need no special treatment.
 """
 
 __all__ = [
@@ -30,18 +30,16 @@ from driftbayes.typing import FloatArray
 Frame = Literal["auto", "local", "transported"]
 FRAMES: tuple[Frame, ...] = get_args(Frame)
 
-# WGS 84: half the equatorial diameter in metres, and the flattening.
+# WGS 84: semi-major axis in metres, and flattening.
 _SEMI_MAJOR, _FLATTENING = 6378137.0, 1 / 298.257223563
 # Beyond this latitude, in degrees, east and north turn too much along a path.
 _POLAR = 80.0
-# Smallest part of a position, in metres, a power of two.
-_GRAIN = 2.0**-20
-# And of an angle, in radians.
-_TURN_GRAIN = 2.0**-40
-# A longer step, in metres, is no longer local.
+# Resolution of positions, in metres, and of angles, in radians: powers of two.
+_GRAIN, _TURN_GRAIN = 2.0**-20, 2.0**-40
+# A longer step, in metres, is not local.
 _LONG_STEP = 5e5
-# Largest error of a step that is taken back from the plane, in metres; number of corrections.
-_CLOSE, _MAX_PASSES = 1e-6, 60
+# Tolerance of the inverse projection of a step, in metres, and maximum number of corrections.
+_TOLERANCE, _MAX_ITERATIONS = 1e-6, 60
 
 
 def on_plane(
@@ -49,18 +47,17 @@ def on_plane(
 ) -> Trajectories:
     """Convert trajectories in degrees to metres on a plane.
 
-    Positions are sums of local steps from the first fix of each trajectory, so that the
-    displacement over any time is the sum of those over its parts, as the models have it.
+    Positions are sums of local steps from the first fix of each trajectory. Displacements are
+    therefore additive, as in the models.
 
     Args:
         trajectories: Positions are longitude and latitude in degrees; longitudes may run from -180
             or from 0, and jump at the dateline.
-        frame: Along which axes steps are resolved. "local": east and north at each step, so that x
-            is zonal and y meridional everywhere. "transported": axes carried along the path without
-            turning, east and north where it starts; for the neighbourhood of the poles, where east
-            and north turn under a particle that goes straight on. "auto" transports if any fix lies
-            beyond 80 degrees.
-        radius: Of a sphere, in metres, for models whose earth is one; None for WGS 84.
+        frame: Axes along which steps are resolved. "local": east and north at each step, so that x
+            is zonal and y meridional everywhere. "transported": east and north at the first fix,
+            parallel-transported along the path; for polar regions, where east and north turn along
+            a straight path. "auto": "transported" if any fix lies beyond 80 degrees.
+        radius: Radius of a spherical earth in metres, as in some models; None for WGS 84.
     """
     if trajectories.n_dim != 2:
         raise DriftbayesError(
@@ -86,14 +83,14 @@ def on_plane(
     longest = float(np.hypot(*steps.T).max(initial=0.0))
     if longest > _LONG_STEP:
         warnings.warn(
-            f"a step of {longest / 1000:.0f} km between two positions: it is no longer local, and "
-            "its direction is that at its middle; look for a wrong position, or for a long gap",
+            f"a step of {longest / 1000:.0f} km between two positions is not local; its direction "
+            "is that at its midpoint. Look for a wrong position or a long gap",
             DriftbayesWarning,
             stacklevel=2,
         )
     positions = np.full(trajectories.positions.shape, np.nan)
-    # In whole numbers of micrometres: their sums are exact, so that a trajectory is the same to the
-    # last bit whatever others stand before it in the file.
+    # Sums of whole numbers of micrometres are exact, so that a trajectory does not depend on those
+    # before it in the file.
     whole = np.round(steps / _GRAIN).astype(np.int64)
     positions[rows] = running_sum(whole, same) * _GRAIN
     return replace(
@@ -129,25 +126,29 @@ def earth_radius(radius: float | None) -> float:
 def metres_per_degree(
     lat: FloatArray, radius: float | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Length of a degree of longitude and of latitude, in metres.
+    """Compute the length of a degree of longitude and of latitude, in metres.
 
     Args:
         lat: Latitudes in degrees.
-        radius: Of a sphere, in metres; None for WGS 84.
+        radius: Radius of a sphere in metres; None for WGS 84.
     """
-    semi_major, flattening = (_SEMI_MAJOR, _FLATTENING) if radius is None else (radius, 0.0)
-    square = flattening * (2 - flattening)
+    semi_major, eccentricity_2 = _ellipsoid(radius)
     phi = np.radians(lat)
-    part = 1 - square * np.sin(phi) ** 2
+    part = 1 - eccentricity_2 * np.sin(phi) ** 2
     east = semi_major * np.cos(phi) / np.sqrt(part)
-    north = semi_major * (1 - square) / part**1.5
+    north = semi_major * (1 - eccentricity_2) / part**1.5
     return np.radians(east), np.radians(north)
+
+
+def _ellipsoid(radius: float | None) -> tuple[float, float]:
+    """Return the semi-major axis in metres and the squared eccentricity."""
+    return (_SEMI_MAJOR, _FLATTENING * (2 - _FLATTENING)) if radius is None else (radius, 0.0)
 
 
 def between(
     start: FloatArray, end: FloatArray, radius: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Compute steps between points, and how far a straight path turns against north.
+    """Compute lengths and bearings of the steps between points.
 
     Args:
         start: Longitude and latitude in radians, (point, 2); one point or many.
@@ -155,8 +156,8 @@ def between(
         radius: As for `on_plane`.
 
     Returns:
-        Length of the arc in metres, its bearing at the start, and by how much the bearing is larger
-        at the end.
+        Length of the arc in metres, its bearing at the start, and the increase of the bearing from
+        start to end.
     """
     start, end = np.broadcast_arrays(np.atleast_2d(start), np.atleast_2d(end))
     up, x = points_in_space(start[:, 0], start[:, 1], radius)
@@ -169,7 +170,7 @@ def between(
 def along_path(
     lonlat: FloatArray, same: np.ndarray, radius: float | None, frame: Frame
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute steps between successive fixes, and by how much their axes have turned.
+    """Compute steps between successive fixes, and the angle of their axes.
 
     Args:
         lonlat: Longitude and latitude in degrees of successive fixes, path after path.
@@ -178,8 +179,7 @@ def along_path(
         frame: "local" or "transported".
 
     Returns:
-        Steps in metres, along east and north at each of them or where each path starts; and for
-        each fix the bearing of the y axis.
+        Steps in metres along the axes of the frame, and the bearing of the y axis at each fix.
     """
     lon, lat = np.radians(lonlat).T
     steps, turns = _steps(lon, lat, radius, frame)
@@ -200,8 +200,8 @@ def from_plane(
     Args:
         start: Longitude and latitude of the first point of each path in degrees, (path, 2).
         paths: Positions on the plane in metres, (path, time, 2).
-        frame: Along which axes steps were resolved, "local" or "transported".
-        turned: Bearing of the carried y axis at each start, in radians, if it was transported.
+        frame: Axes along which steps were resolved, "local" or "transported".
+        turned: Bearing of the transported y axis at each start, in radians.
         radius: As for `on_plane`.
 
     Returns:
@@ -223,45 +223,44 @@ def from_plane(
 
 
 def _moved(here: FloatArray, step: FloatArray, radius: float | None, frame: Frame) -> FloatArray:
-    """Where steps lead that `_steps` would find again."""
+    """Compute the end points of steps, the inverse of `_steps`."""
     up, _ = points_in_space(here[:, 0], here[:, 1], radius)
     east, north = _east_north(up)
     guess = step.copy()
-    for _ in range(_MAX_PASSES):
+    for _ in range(_MAX_ITERATIONS):
         length = np.hypot(*guess.T)
         heading = (east * guess[:, 0] + north * guess[:, 1]) / np.where(length > 0, length, 1.0)
         angle = length / earth_radius(radius)
         point = up * np.cos(angle) + heading * np.sin(angle)
-        # Not by the arcsine, which loses digits at a pole.
+        # The arcsine would lose digits at a pole.
         lat = np.arctan2(point[2], np.hypot(point[0], point[1]))
         there = np.stack([np.arctan2(point[1], point[0]), lat], axis=-1)
-        # Every other step is one of these, the rest lead from one particle to the next.
+        # Every other step belongs to a particle; the rest lead to the next particle.
         lon, lat = np.stack([here, there], axis=1).reshape(-1, 2).T
         error = step - _steps(lon, lat, radius, frame)[0][::2]
-        if np.hypot(*error.T).max(initial=0.0) < _CLOSE:
+        if np.hypot(*error.T).max(initial=0.0) < _TOLERANCE:
             return there
         guess += error
     raise DriftbayesError(
-        "positions predicted along east and north lead too near to a pole, or too far, to have a "
-        "longitude and latitude; use the transported frame (--frame transported), or shorter "
-        "horizons"
+        "positions predicted along east and north are too close to a pole, or too far away, to "
+        "have a longitude and latitude; use the transported frame (--frame transported), or "
+        "shorter horizons"
     )
 
 
 def points_in_space(
     lon: FloatArray, lat: FloatArray, radius: float | None
 ) -> tuple[FloatArray, FloatArray]:
-    """The vertical at points, and the points themselves in metres, (axis, point)."""
-    semi_major, flattening = (_SEMI_MAJOR, _FLATTENING) if radius is None else (radius, 0.0)
-    squared = flattening * (2 - flattening)
+    """Compute the vertical at points, and the points in metres, (axis, point)."""
+    semi_major, eccentricity_2 = _ellipsoid(radius)
     cos_lat, sin_lat = np.cos(lat), np.sin(lat)
     up = np.stack([cos_lat * np.cos(lon), cos_lat * np.sin(lon), sin_lat])
-    normal = semi_major / np.sqrt(1 - squared * sin_lat**2)
-    return up, np.stack([*(up[:2] * normal), sin_lat * normal * (1 - squared)])
+    normal = semi_major / np.sqrt(1 - eccentricity_2 * sin_lat**2)
+    return up, np.stack([*(up[:2] * normal), sin_lat * normal * (1 - eccentricity_2)])
 
 
 def _arc(chord: FloatArray, radius: float | None) -> FloatArray:
-    """Arcs over chords, on a sphere of the size of the earth: to 500 km it adds 130 m."""
+    """Compute lengths of arcs from chords, on a sphere: 130 m are added to 500 km."""
     semi_major = earth_radius(radius)
     half = np.minimum(0.5 * np.sqrt(_dot(chord, chord)) / semi_major, 1.0)
     return np.asarray(2 * semi_major * np.arcsin(half))
@@ -270,10 +269,10 @@ def _arc(chord: FloatArray, radius: float | None) -> FloatArray:
 def _steps(
     lon: FloatArray, lat: FloatArray, radius: float | None, frame: Frame
 ) -> tuple[FloatArray, FloatArray]:
-    """Steps between successive points, and how far each turns its direction against north.
+    """Compute steps between successive points, and the change of bearing along each.
 
-    They are resolved along east and north where the frame asks for it: at their middle, or at their
-    start if the axes are then carried on along the path.
+    Steps are resolved along east and north: in the local frame at their midpoint, in the
+    transported frame at their start.
     """
     up, x = points_in_space(lon, lat, radius)
     chord = np.diff(x, axis=1)
@@ -288,15 +287,15 @@ def _steps(
 
 
 def _bearing(direction: FloatArray, up: FloatArray) -> FloatArray:
-    """Angle of a direction from north towards east, where `up` is the vertical."""
+    """Return the angle of a direction from north towards east, where `up` is the vertical."""
     east, north = _east_north(up)
     return np.arctan2(_dot(direction, east), _dot(direction, north))
 
 
 def _east_north(up: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Unit vectors to the east and to the north."""
+    """Return unit vectors to the east and to the north."""
     flat = np.hypot(up[0], up[1])
-    # At a pole every direction is south: any east will do, as long as it is always the same.
+    # East is undefined at a pole: use the y axis.
     at_pole = flat < 1e-12
     safe = np.where(at_pole, 1.0, flat)
     east = np.stack([-up[1] / safe, up[0] / safe, np.zeros_like(flat)])
@@ -309,10 +308,7 @@ def _east_north(up: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _transported(
     steps: FloatArray, turns: FloatArray, same: np.ndarray
 ) -> tuple[FloatArray, FloatArray]:
-    """Steps along axes that are carried along the path: bearings less all turns before.
-
-    Also by how much the axes have turned at each point.
-    """
+    """Resolve steps along transported axes; also return the angle of the axes at each point."""
     whole = np.round(np.where(same, turns, 0.0) / _TURN_GRAIN).astype(np.int64)
     angle = running_sum(whole, same) * _TURN_GRAIN
     return rotated(steps, -angle[:-1]), angle
@@ -323,7 +319,7 @@ def rotated(steps: FloatArray, angle: FloatArray) -> FloatArray:
 
     Args:
         steps: East and north, (step, 2).
-        angle: Of each step, in radians.
+        angle: Angle for each step, in radians.
     """
     cos, sin = np.cos(angle), np.sin(angle)
     x, y = steps.T
@@ -331,7 +327,7 @@ def rotated(steps: FloatArray, angle: FloatArray) -> FloatArray:
 
 
 def _wrapped(angle: FloatArray) -> FloatArray:
-    """Angles from -π to π."""
+    """Wrap angles to [-π, π)."""
     return np.asarray((angle + np.pi) % (2 * np.pi) - np.pi)
 
 

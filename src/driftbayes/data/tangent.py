@@ -1,19 +1,19 @@
-r"""One frame for all trajectories that were laid on planes of their own from degrees.
+r"""Common frame of trajectories that were converted from degrees.
 
-Each trajectory is laid on a plane from its own first fix (`sphere.py`): steps need no more.
-A flow that varies in space must know where the trajectories are relative to each other, and a mean
-flow or a diffusivity tensor must see them along the same axes.
+Each trajectory has a plane with the origin at its first fix (`sphere.py`), which is sufficient for
+steps. A flow that varies in space also needs the relative positions of the trajectories, and a mean
+flow or a diffusivity tensor needs common axes.
 
-**Where steps begin** is told on the tangent plane at the centre of the data: the distance from the
-centre and the bearing there (azimuthal equidistant), x to the east and y to the north.
+**Positions** at which steps begin are on the tangent plane at the centre of the data: distance and
+bearing from the centre (azimuthal equidistant), x to the east and y to the north.
 
-**Axes.** Steps along east and north ("local") have axes that are defined everywhere alike. Relative
-to straight lines they turn by $\tan\varphi / R$ per metre to the east, which is what a gradient of
-their components has to be corrected for (`Ground.turning`). Axes that are carried along each path
-("transported") start as east and north at the first fix of each: here they are turned to those of
-the centre, carried to the first fix along the shortest path. What is left, the area between the
-paths over $R^2$, is `Ground.misaligned`. If the centre lies beyond 80 degrees it is taken to be the
-pole, and the axes are east and north on the meridian of Greenwich, carried over the pole.
+**Axes.** East and north ("local") are common to all trajectories. Relative to straight lines they
+turn by $\tan\varphi / R$ per metre to the east, for which gradients of the components are corrected
+(`Ground.turning`). "Transported" axes are east and north at the first fix of each trajectory: they
+are rotated to the axes of the centre, transported to the first fix along the shortest path. The
+remaining angle, the area between the paths over $R^2$, is `Ground.misaligned`. If the centre lies
+beyond 80 degrees, the pole is used instead, with the axes east and north of the Greenwich meridian
+transported over the pole.
 """
 
 __all__ = ["Ground", "LastFixes", "ground_of", "last_fixes", "rotated"]
@@ -29,22 +29,22 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import is_length, length_factor
 from driftbayes.typing import FloatArray, IntArray
 
-# Beyond this latitude, in degrees, the centre is the pole.
+# Beyond this latitude, in degrees, the pole is the centre.
 _POLAR = 80.0
-# Positions are on planes of their own if they follow from the degrees to this relative accuracy.
+# Relative accuracy to which positions converted from degrees reproduce the steps.
 _RTOL = 1e-6
 
 
 @dataclass(frozen=True)
 class Ground:
-    """Where on the earth displacements are, and along which axes.
+    """Location and axes of displacements on the earth.
 
     Args:
         lon: Longitude of the centre in degrees.
         lat: Latitude of the centre in degrees.
         frame: "local" for east and north everywhere, "transported" for the axes of the centre.
-        radius: Of the sphere in metres; None for WGS 84.
-        per_metre: A metre in the unit of displacements.
+        radius: Radius of the sphere in metres; None for WGS 84.
+        per_metre: Length of a metre in the unit of displacements.
         misaligned: Largest angle, in radians, between the axes of a trajectory and those of the
             centre.
     """
@@ -62,11 +62,11 @@ class Ground:
         return earth_radius(self.radius) * self.per_metre
 
     def at_centre_of(self, lonlat: FloatArray, weights: np.ndarray | None = None) -> "Ground":
-        """Move the centre to the middle of points; common axes keep theirs.
+        """Move the centre to the middle of points; transported axes keep their centre.
 
         Args:
             lonlat: Longitude and latitude in degrees, (point, 2).
-            weights: Of each point.
+            weights: Weight of each point.
         """
         if self.frame != "local":
             return self
@@ -87,7 +87,7 @@ class Ground:
         """Return longitude and latitude in degrees of a point on the tangent plane.
 
         Args:
-            position: In the unit of displacements.
+            position: Position in the unit of displacements.
         """
         path = np.stack([np.zeros(2), np.asarray(position) / self.per_metre])[None]
         start = np.array([[self.lon, self.lat]])
@@ -106,10 +106,10 @@ class Ground:
 
 @dataclass(frozen=True, eq=False)
 class LastFixes:
-    """Where trajectories end, to lay predicted positions on the earth.
+    """Last fixes of trajectories, from which predicted positions are converted to degrees.
 
     Args:
-        positions: Of each last fix, on the plane of its trajectory.
+        positions: Position of each last fix on the plane of its trajectory.
         lonlat: Longitude and latitude of each last fix in degrees.
         turned: Bearing of the y axis of each plane there, in radians.
         ground: Frame, radius and unit.
@@ -126,7 +126,7 @@ class LastFixes:
         Longitudes run from 0 to 360 if any of the last fixes exceeds 180.
 
         Args:
-            positions: On the plane of each trajectory, (member, trajectory, time, 2).
+            positions: Positions on the plane of each trajectory, (member, trajectory, time, 2).
         """
         n_members = len(positions)
         fixes = np.broadcast_to(self.positions[:, None], (*positions.shape[:2], 1, 2))
@@ -145,13 +145,12 @@ class LastFixes:
 
 @dataclass(frozen=True, eq=False)
 class _Planes:
-    """How the planes of trajectories lie on the earth."""
+    """Orientation of the planes of trajectories on the earth."""
 
     rows: IntArray  # observed fixes
-    first: IntArray  # the first of them of each trajectory, by its place in `rows`
-    last: IntArray  # the last of them
-    # Bearing of the y axis of its plane at each of them; zero for east and north.
-    carried: FloatArray
+    first: IntArray  # index into `rows` of the first fix of each trajectory
+    last: IntArray  # index into `rows` of the last fix of each trajectory
+    carried: FloatArray  # bearing of the y axis at each fix; zero for east and north
     ground: Ground  # centre, frame, radius and unit
 
 
@@ -160,16 +159,16 @@ _GROUNDS: WeakKeyDictionary[Trajectories, _Found] = WeakKeyDictionary()
 
 
 def ground_of(trajectories: Trajectories) -> tuple[Ground, FloatArray | None] | None:
-    """Find the common frame of trajectories, and the angle that turns each into it.
+    """Find the common frame of trajectories, and the angle that rotates each into it.
 
     Args:
-        trajectories: Where the particles were.
+        trajectories: Positions of the particles.
 
     Returns:
-        None if their positions share a plane already. The angles are added to bearings; None if
-        nothing is to be turned.
+        None if the positions share a plane already. The angles are added to bearings; None if
+        there is no rotation.
     """
-    # A scan asks at every sampling time.
+    # Cached, since a scan asks at every sampling time.
     if trajectories not in _GROUNDS:
         _GROUNDS[trajectories] = _common_frame(trajectories)
     return _GROUNDS[trajectories]
@@ -194,10 +193,10 @@ def _common_frame(trajectories: Trajectories) -> _Found:
 
 
 def last_fixes(trajectories: Trajectories) -> LastFixes | None:
-    """Find where trajectories end on the earth; None if positions do not come from degrees.
+    """Find the last fixes on the earth; None if positions were not converted from degrees.
 
     Args:
-        trajectories: Where the particles were.
+        trajectories: Positions of the particles.
     """
     planes = _planes(trajectories)
     if planes is None:
@@ -219,13 +218,12 @@ def _planes(trajectories: Trajectories) -> _Planes | None:
     last = np.append(np.flatnonzero(~same), len(rows) - 1)
     first = np.concatenate([[0], last[:-1] + 1])
     if len(first) != trajectories.n_trajectories:
-        # Some have no position at all, and will be refused.
+        # Trajectories without a position are refused later.
         return None
     frame, radius = _stored(trajectories.provenance.get("plane"))
     x = trajectories.positions[rows]
     if frame is None:
-        # A table that was written without its provenance: on a plane of its own, each trajectory
-        # starts at the origin.
+        # A table without provenance: converted trajectories start at the origin.
         if x[first].any() or len(rows) == len(first):
             return None
         frame, per_metre = _fitting_frame(lonlat[rows], np.diff(x, axis=0), same)
@@ -234,7 +232,7 @@ def _planes(trajectories: Trajectories) -> _Planes | None:
     else:
         unit = trajectories.length_unit
         per_metre = length_factor("m", unit)[0] if is_length(unit) else 1.0
-    # East and north need no common centre: each set of displacements has its own.
+    # In the local frame, each set of displacements later gets its own centre.
     ground = Ground(
         *_middle(lonlat[rows if frame == "transported" else rows[first]]), frame, radius, per_metre
     )
@@ -243,7 +241,7 @@ def _planes(trajectories: Trajectories) -> _Planes | None:
         if abs(ground.lat) > _POLAR:
             ground = replace(ground, lon=0.0, lat=float(np.copysign(90.0, ground.lat)))
         steps, carried = along_path(lonlat[rows], same, radius, frame)
-        # Where the beginning of a trajectory was cut off, its axes had turned before.
+        # If the beginning of a trajectory was cut off, its axes have turned already.
         products = _complex(np.diff(x, axis=0)) * _complex(steps).conj()
         sums = np.add.reduceat(np.append(np.where(same, products, 0.0), 0.0), first)
         carried = carried + np.repeat(np.angle(sums), last - first + 1)
@@ -251,7 +249,7 @@ def _planes(trajectories: Trajectories) -> _Planes | None:
 
 
 def _stored(plane: Any) -> tuple[Frame | None, float | None]:
-    """Frame and radius as `on_plane` recorded them."""
+    """Read frame and radius as `on_plane` recorded them."""
     if not isinstance(plane, dict) or plane.get("frame") not in ("local", "transported"):
         return None, None
     radius = plane.get("radius")
@@ -261,9 +259,9 @@ def _stored(plane: Any) -> tuple[Frame | None, float | None]:
 def _fitting_frame(
     lonlat: FloatArray, dx: FloatArray, same: np.ndarray
 ) -> tuple[Frame | None, float]:
-    """Along which axes steps were resolved, if they follow from the degrees, and a metre's size."""
-    own, frames = _complex(dx[same]), get_args(Frame)[1:]
-    for frame in frames:
+    """Find the frame in which the degrees give these steps, if any, and the length of a metre."""
+    own = _complex(dx[same])
+    for frame in get_args(Frame)[1:]:
         steps = _complex(along_path(lonlat, same, None, frame)[0][same])
         power = float(np.sum(np.abs(steps) ** 2))
         scale = float(np.sum((steps.conj() * own).real)) / power if power > 0 else 0.0
@@ -273,7 +271,7 @@ def _fitting_frame(
 
 
 def _middle(lonlat: FloatArray, weights: np.ndarray | None = None) -> tuple[float, float]:
-    """Longitude and latitude in degrees of the middle of points on a sphere."""
+    """Return longitude and latitude in degrees of the middle of points on a sphere."""
     lon, lat = np.radians(lonlat).T
     up = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
     x, y, z = np.average(up, axis=1, weights=weights)

@@ -1,4 +1,4 @@
-"""Trajectories: where the particles were, and when."""
+"""Trajectories: positions of particles at known times."""
 
 import hashlib
 import warnings
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-# Time stamps may stray from a regular grid by this fraction of the recording interval: wide enough
-# for stamps printed with few digits, narrow enough that a variance moves by 0.1 % at the most.
+# Time stamps may differ from a regular grid by this fraction of the recording interval: enough for
+# stamps printed with few digits, and a variance changes by 0.1 % at most.
 GRID_TOLERANCE = 1e-3
-# Intervals that are no multiple of the recording interval, of all: with more, times are irregular.
+# Times are irregular if a larger fraction of intervals is not a multiple of the recording interval.
 MAX_STRAYS = 0.01
 _MAX_COUNTED = 1024
 AXES = schema.COORDINATES
@@ -55,9 +55,9 @@ class Trajectories(Described):
         length_unit: Name of the unit of `positions`, empty if unknown.
         time_unit: Name of the unit of `times`, empty if unknown.
         provenance: Where the data come from: file, reader, seed, options.
-        lonlat: Longitude and latitude of each observation in degrees, if the positions were laid on
-            a plane from them.
-        flags: What a file says of each observation, by name: "drogued" is 1, 0 or NaN.
+        lonlat: Longitude and latitude of each observation in degrees, if the positions were
+            converted from them.
+        flags: Flags of each observation in the file, by name: "drogued" is 1, 0 or NaN.
     """
 
     positions: FloatArray
@@ -72,7 +72,7 @@ class Trajectories(Described):
     flags: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check shapes and values once, here, so that no later step has to."""
+        """Make arrays read-only, and check shapes and values."""
         flags = {name: _read_only(values, np.float64) for name, values in self.flags.items()}
         object.__setattr__(self, "flags", flags)
         for name in ("positions", "times", "position_sd", "lonlat"):
@@ -106,8 +106,8 @@ class Trajectories(Described):
         tracks = _as_tracks(x)
         row_sizes = np.array([len(track) for track in tracks], dtype=np.int64)
         if (dt is None) == (times is None):
-            msg = "give either dt (the recording interval) or times, not both and not neither"
-            raise DriftbayesError(msg)
+            given = "neither" if dt is None else "both"
+            raise DriftbayesError(f"give either dt (the recording interval) or times, got {given}")
         if dt is not None:
             step = in_units(dt, TIME, ("", attributes.get("time_unit", "")), "dt")
             if not (np.isfinite(step) and step > 0):
@@ -138,12 +138,12 @@ class Trajectories(Described):
         """Make trajectories from a pandas table with one row per observation.
 
         Args:
-            frame: With the columns `id`, `time`, `x` and, if there are any, `y`, `z`, `sd`, `lon`
-                and `lat`, and `flag_...`. Rows of different trajectories may be mixed. Dates
-                become seconds since 1970.
-            columns: Names in the table of these, where they differ: `{"id": "particle"}`.
-            length_unit: Name of the unit of positions, if not that in `frame.attrs`.
-            time_unit: Name of the unit of times, likewise.
+            frame: Table with the columns `id`, `time`, `x` and optionally `y`, `z`, `sd`, `lon` and
+                `lat`, and `flag_...`. Rows of different trajectories may be mixed. Dates become
+                seconds since 1970.
+            columns: Column names that differ from these: `{"id": "particle"}`.
+            length_unit: Unit of positions, by default that in `frame.attrs`.
+            time_unit: Unit of times, by default that in `frame.attrs`.
         """
         fields = schema.from_frame(frame, columns)
         if length_unit is not None:
@@ -176,8 +176,9 @@ class Trajectories(Described):
         import xarray as xr
 
         variables, coords = self.ragged_variables()
-        told = {"provenance": json.dumps(dict(self.provenance), default=str)}
-        return xr.Dataset(variables, coords=coords, attrs={**self._described(), **told})
+        provenance = json.dumps(dict(self.provenance), default=str)
+        attrs = {**self._described(), "provenance": provenance}
+        return xr.Dataset(variables, coords=coords, attrs=attrs)
 
     def ragged_variables(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return variables and coordinates of a dataset, each with dimension and attributes."""
@@ -261,11 +262,11 @@ class Trajectories(Described):
         return self.n_trajectories
 
     def __iter__(self) -> Iterator["Trajectories"]:
-        """Each trajectory by itself."""
+        """Iterate over single trajectories."""
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, which: Any) -> "Trajectories":
-        """One trajectory by its number or id, or several by a slice, numbers, ids or a mask.
+        """Select trajectories by number, id, slice, mask, or a list of numbers or ids.
 
         Example:
             >>> import numpy as np
@@ -285,7 +286,7 @@ class Trajectories(Described):
         )
 
     def _numbers(self, which: Any) -> IntArray:
-        """Numbers of the chosen trajectories."""
+        """Return the numbers of the selected trajectories."""
         every = np.arange(len(self))
         if isinstance(which, slice):
             found = every[which]
@@ -295,18 +296,17 @@ class Trajectories(Described):
                 msg = f"there is no trajectory {which!r}{did_you_mean(which, names)}"
                 raise DriftbayesError(msg)
             found = every[[names.index(which)]]
-        elif isinstance(which, list) and which and all(isinstance(one, str) for one in which):
-            found = np.concatenate([self._numbers(one) for one in which])
+        elif isinstance(which, list) and which and all(isinstance(name, str) for name in which):
+            found = np.concatenate([self._numbers(name) for name in which])
         else:
             numbers = np.asarray(which)
             if numbers.dtype.kind not in "biu" or numbers.ndim > 1:
                 wanted = "a number, an id, a slice, or a list of numbers or ids"
                 expect(which, (), "an index of trajectories", wanted)
-            # Refuses numbers that are too large, and masks of another length.
+            # Raises if a number is too large or a mask has another length.
             found = np.atleast_1d(every[numbers])
         if not len(found):
-            msg = f"no trajectory is chosen by {shown(which)}; there are {len(self)}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{shown(which)} selects none of {len(self)} trajectories")
         return found
 
     @property
@@ -336,12 +336,12 @@ class Trajectories(Described):
 
     @cached_property
     def observed(self) -> np.ndarray:
-        """Which rows hold a position."""
+        """Mask of rows with a position."""
         return ~np.isnan(self.positions[:, 0])
 
     @property
     def fixes(self) -> tuple[IntArray, np.ndarray]:
-        """Rows that hold a position, and whether each but the last and its next share a track."""
+        """Rows with a position, and whether each but the last shares a track with its next."""
         rows = np.flatnonzero(self.observed)
         return rows, np.diff(self.trajectory_index[rows]) == 0
 
@@ -368,23 +368,23 @@ class Trajectories(Described):
 
     @cached_property
     def recording_interval(self) -> float | None:
-        """The interval dt of which times, counted from each trajectory's first, are multiples.
+        """Interval dt of which times since the first of each trajectory are multiples.
 
-        Up to 1 % of the intervals may be odd, such as that before the last fix of a particle that
-        was deleted: they count as gaps (`grid_start`). None if the times are irregular. Refined
-        over the whole record, so that stamps rounded to a few digits still give the true interval.
+        Up to 1 % of the intervals may be odd, for example before the last fix of a deleted
+        particle: they count as gaps (`grid_start`). None if the times are irregular. The interval
+        is fitted to the whole record, so that it is accurate even from rounded stamps.
         """
         return self.interval_but_for(MAX_STRAYS)
 
     @property
     def regular_interval(self) -> float:
-        """The recording interval; an error if the times are irregular."""
+        """Recording interval; an error if the times are irregular."""
         if self.recording_interval is None:
             raise DriftbayesError(self.irregular_message())
         return self.recording_interval
 
     def interval_but_for(self, max_strays: float) -> float | None:
-        """The recording interval, with up to so large a share of odd intervals."""
+        """Return the recording interval, allowing for a fraction `max_strays` of odd intervals."""
         if len(self.intervals) == 0:
             return None
         finest = self._fitted_interval(float(self.intervals.min()), self.elapsed)
@@ -399,7 +399,7 @@ class Trajectories(Described):
         return finest
 
     def _fitted_interval(self, dt: float, elapsed: FloatArray) -> float | None:
-        """The interval near dt that times are multiples of; None if there is none."""
+        """Find the interval near dt of which times are multiples; None if there is none."""
         if elapsed.max() > 2**53 * dt:
             return None
         steps = np.round(elapsed / dt)
@@ -415,12 +415,12 @@ class Trajectories(Described):
         return float(GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()))
 
     def _is_off(self, intervals: FloatArray, dt: float) -> np.ndarray:
-        """Which intervals are no multiple of dt: both of their ends may stray."""
+        """Find intervals that are not multiples of dt; both ends may be off the grid."""
         off: np.ndarray = np.abs(intervals - np.round(intervals / dt) * dt) > 2 * self._slack(dt)
         return off
 
     def _segments(self, dt: float) -> tuple[IntArray, np.ndarray]:
-        """Row from which each row is counted in intervals dt, and rows between two such grids."""
+        """Find the first row of the grid of each row, and rows that are on no grid."""
         n_rows = len(self.times)
         joined = np.diff(self.trajectory_index) == 0
         joined &= ~self._is_off(np.diff(self.times), dt)
@@ -441,27 +441,27 @@ class Trajectories(Described):
 
     @cached_property
     def n_strays(self) -> int:
-        """Number of intervals that are no multiple of the recording interval."""
+        """Number of intervals that are not multiples of the recording interval."""
         if self.recording_interval is None:
             return 0
         return int(np.sum(self._is_off(self.intervals, self.recording_interval)))
 
     @property
     def grid_start(self) -> IntArray:
-        """Row from which the recording intervals up to each row are counted.
+        """First row of the grid of each row.
 
-        The first of its trajectory or, after an odd interval, the first after that.
+        That is the first row of its trajectory or, after an odd interval, the first after that.
         """
         return self._grid[0]
 
     @property
     def strays(self) -> np.ndarray:
-        """Which rows stand alone, a multiple of the recording interval from neither neighbour."""
+        """Mask of rows on no grid: not a multiple of the interval from either neighbour."""
         return self._grid[1]
 
     @cached_property
     def on_grid(self) -> np.ndarray:
-        """Which rows hold a position on a grid of recording intervals."""
+        """Mask of rows with a position on a grid of recording intervals."""
         on: np.ndarray = self.observed & ~self.strays
         return on
 
@@ -475,7 +475,8 @@ class Trajectories(Described):
     def grid_index(self) -> IntArray:
         """Number of recording intervals between each row and the first row of its trajectory.
 
-        An odd interval counts as more than any trajectory has, so that no pair of rows spans it.
+        An odd interval counts as more than the longest trajectory, so that no pair of rows spans
+        it.
         """
         if self.n_strays == 0:
             return self.grid_steps
@@ -485,9 +486,9 @@ class Trajectories(Described):
         return self.grid_steps + number * 2 * (int(self.grid_steps.max()) + 1)
 
     def interval_counts(self) -> IntArray:
-        """Number of intervals of 1, 2, ... recording intervals; at 0 those that are no multiple.
+        """Count intervals of 1, 2, ... recording intervals, and odd ones at index 0.
 
-        The last counts all longer ones.
+        The last count includes all longer intervals.
         """
         dt = self.regular_interval
         steps = np.minimum(np.round(self.intervals / dt), _MAX_COUNTED).astype(np.int64)
@@ -496,7 +497,7 @@ class Trajectories(Described):
 
     @property
     def stray_note(self) -> str:
-        """One sentence on intervals that are no multiple of the recording interval, or none."""
+        """Note on odd intervals; empty if there are none."""
         if self.recording_interval is None or self.n_strays == 0:
             return ""
         unused = int(np.sum(self.observed & self.strays))
@@ -504,18 +505,18 @@ class Trajectories(Described):
 
     @cached_property
     def whole(self) -> np.ndarray:
-        """Which trajectories have a position at every recording interval, from first to last."""
+        """Mask of trajectories with a position at every recording interval."""
         ends = self.starts[1:] - 1
         observed = np.logical_and.reduceat(self.on_grid, self.starts[:-1])
         return observed & (self.grid_index[ends] == self.row_sizes - 1)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short hash of positions, times, errors and units: equal data, equal fingerprint."""
+        """Short hash of positions, times, errors and units: equal for equal data."""
         digest = hashlib.sha256()
         for array in (self.positions, self.times, self.row_sizes, self.position_sd):
             if array is not None and array.dtype.kind == "f":
-                # Every NaN alike: files and processors differ in the bits of theirs.
+                # Use one NaN: their bits differ between files and processors.
                 array = np.where(np.isnan(array), np.nan, array)
             digest.update(b"none" if array is None else array.tobytes())
         digest.update(f"{self.n_dim}|{self.length_unit}|{self.time_unit}".encode())
@@ -524,8 +525,8 @@ class Trajectories(Described):
     def unwrap(self, period: float | Sequence[float | None]) -> "Trajectories":
         """Unwrap positions across the edges of a periodic domain.
 
-        Each step between successive fixes is replaced by its shortest image, which is right as
-        long as no particle moves more than half a period between two fixes.
+        Each step between successive fixes is replaced by its shortest image. This is correct if no
+        particle moves more than half a period between two fixes.
 
         Args:
             period: Length of the domain, one for all axes or one per axis (None: not periodic).
@@ -550,14 +551,12 @@ class Trajectories(Described):
                 )
             positions[rows, axis] -= running_sum(turns, same) * length
         return replace(
-            self,
-            positions=positions,
-            provenance={**self.provenance, "unwrapped": list(periods)},
+            self, positions=positions, provenance={**self.provenance, "unwrapped": list(periods)}
         )
 
     @property
     def period(self) -> tuple[float | None, ...] | None:
-        """Length of the domain along each axis (None: not periodic), if `unwrap` was told one."""
+        """Length of the domain along each axis (None: not periodic), as given to `unwrap`."""
         known = self.provenance.get("unwrapped")
         return checked_period(known, self.n_dim) if isinstance(known, list | tuple) else None
 
@@ -580,18 +579,17 @@ class Trajectories(Described):
         if not counts.any():
             raise NothingLeftError("no observation is left; keep at least one")
         return replace(
-            self,
-            **self._of_rows(rows),
-            row_sizes=counts[counts > 0],
-            ids=self.ids[counts > 0],
+            self, **self._of_rows(rows), row_sizes=counts[counts > 0], ids=self.ids[counts > 0]
         )
 
     def _of_rows(self, rows: np.ndarray) -> dict[str, Any]:
-        """What belongs to single observations, of some of them."""
+        """Return the fields with one value per observation, for some observations."""
         names = ("positions", "times", "position_sd", "lonlat")
-        found = {name: getattr(self, name) for name in names}
-        some = {name: None if values is None else values[rows] for name, values in found.items()}
-        return {**some, "flags": {name: values[rows] for name, values in self.flags.items()}}
+        fields = {name: getattr(self, name) for name in names}
+        return {
+            **{name: None if values is None else values[rows] for name, values in fields.items()},
+            "flags": {name: values[rows] for name, values in self.flags.items()},
+        }
 
     def blanked(self, rows: np.ndarray) -> "Trajectories":
         """Make some observations missing fixes: their times stay, their positions become NaN.
@@ -609,14 +607,13 @@ class Trajectories(Described):
         """Convert positions and times to other units.
 
         Args:
-            length: What to multiply positions by, and the name of the unit they are then in.
-            time: What to multiply times by, and the name of the unit they are then in.
+            length: Factor for positions, and the name of their new unit.
+            time: Factor for times, and the name of their new unit.
         """
         changed: dict[str, Any] = {}
         for what, factor in (("length", length), ("time", time)):
             if factor is not None and not (np.isfinite(factor[0]) and factor[0] > 0):
-                msg = f"the factor to multiply a {what} by must be positive, got {factor[0]}"
-                raise DriftbayesError(msg)
+                raise DriftbayesError(f"the {what} factor must be positive, got {factor[0]}")
         if length is not None:
             sd = self.position_sd
             changed |= {"positions": self.positions * length[0], "length_unit": length[1]}
@@ -629,14 +626,15 @@ class Trajectories(Described):
         return replace(self, **changed)
 
     def on_interval(self, dt: float) -> "Trajectories":
-        """Set the recording interval to `dt`, which is that of the whole file.
+        """Set the recording interval to that of the whole file.
 
-        By themselves they might have no two fixes one interval apart, or round it otherwise.
+        A part of a file may have no two fixes one interval apart, or give a differently rounded
+        interval.
 
         Args:
-            dt: The recording interval, at which their times must be.
+            dt: Recording interval; times must be multiples of it.
         """
-        # A copy, whose values need not be checked again.
+        # A copy, without checking its values again.
         same = copy(self)
         for name in ("_grid", "n_strays", "on_grid", "grid_steps", "grid_index", "whole"):
             same.__dict__.pop(name, None)
@@ -652,7 +650,7 @@ class Trajectories(Described):
         return same
 
     def check_usable(self) -> None:
-        """Refuse trajectories in which some particle cannot have moved."""
+        """Refuse data with trajectories of fewer than two positions."""
         for n_positions, what in ((0, "no position at all (all NaN)"), (1, "only one position")):
             bad = np.flatnonzero(self.n_positions == n_positions)
             if len(bad):
@@ -695,13 +693,12 @@ class Trajectories(Described):
             )
         if self.ids.shape != self.row_sizes.shape:
             n_ids, n_tracks = self.ids.size, len(self.row_sizes)
-            msg = f"there are {n_ids} ids for {n_tracks} trajectories; give each its own"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"got {n_ids} ids for {n_tracks} trajectories; give one for each")
         names, counts = np.unique(self.ids.astype(str), return_counts=True)
         if counts.max() > 1:
             raise DriftbayesError(
                 f"id {str(names[counts.argmax()])!r} names {counts.max()} trajectories; "
-                "every trajectory needs an id of its own"
+                "every trajectory needs a unique id"
             )
 
     def _check_values(self) -> None:
@@ -724,7 +721,7 @@ class Trajectories(Described):
             lambda row: f"has a time that is not a number (row {row}); correct it",
         )
         steps = np.diff(self.times, prepend=-np.inf)
-        # From one trajectory to the next, times may go back.
+        # Times may decrease from one trajectory to the next.
         steps[self.starts[:-1]] = np.inf
         if (steps <= 0).any():
             row = int(np.argmax(steps <= 0))
@@ -744,7 +741,7 @@ class Trajectories(Described):
             )
 
     def _refuse(self, bad: Any, what: Callable[[int], str]) -> None:
-        """Refuse the first bad row, with its trajectory, its time and what is wrong."""
+        """Raise an error for the first bad row that names its trajectory, time and fault."""
         if bad.any():
             row = int(np.argmax(bad))
             msg = f"trajectory {self._id_of(row)!r} at time {self._time(row)} {what(row)}"
@@ -754,7 +751,7 @@ class Trajectories(Described):
         return str(self.ids[self.trajectory_index[row]])
 
     def _time(self, row: int) -> str:
-        """A time with as many digits as it takes to tell it from its neighbours."""
+        """Format a time with enough digits to distinguish it from its neighbours."""
         return f"{self.times[row]:.15g}"
 
 
@@ -767,7 +764,7 @@ def running_sum(steps: NDArray[Any], same: np.ndarray) -> NDArray[Any]:
     """Sum steps up to each fix, from zero at the first fix of each trajectory.
 
     Args:
-        steps: From each fix to the next, zero from one trajectory to another.
+        steps: Step from each fix to the next, zero between trajectories.
         same: Whether each fix and the next belong to one trajectory.
     """
     total = np.concatenate(
@@ -779,10 +776,10 @@ def running_sum(steps: NDArray[Any], same: np.ndarray) -> NDArray[Any]:
 
 
 def checked_period(period: Any, n_dim: int) -> tuple[float | None, ...]:
-    """Periods of a domain along each axis, refused unless they are positive or None.
+    """Check the periods of a domain, each positive or None.
 
     Args:
-        period: One for each axis.
+        period: Period along each axis.
         n_dim: Number of axes.
     """
     if len(period) != n_dim:
@@ -795,21 +792,21 @@ def checked_period(period: Any, n_dim: int) -> tuple[float | None, ...]:
 
 
 def stray_note(counts: IntArray, dt: float, time_unit: str, n_unused: int) -> str:
-    """One sentence on intervals that are no multiple of the recording interval.
+    """Write a note on intervals that are not multiples of the recording interval.
 
     Args:
         counts: Number of intervals of each length; see `Trajectories.interval_counts`.
         dt: Recording interval.
         time_unit: Its unit.
-        n_unused: Positions that are not used for that reason.
+        n_unused: Number of positions that are therefore not used.
     """
     n = int(counts[0])
     if n == 0:
         return ""
     one = n == 1
     text = (
-        f"{n:,} of {counts.sum():,} intervals {'is no multiple' if one else 'are no multiples'} of "
-        f"the recording interval {f'{dt:.6g} {time_unit}'.rstrip()} and "
+        f"{n:,} of {counts.sum():,} intervals {'is not a multiple' if one else 'are not multiples'}"
+        f" of the recording interval {f'{dt:.6g} {time_unit}'.rstrip()} and "
         f"{'counts as a gap' if one else 'count as gaps'}"
     )
     positions = "1 position is" if n_unused == 1 else f"{n_unused:,} positions are"
@@ -817,7 +814,7 @@ def stray_note(counts: IntArray, dt: float, time_unit: str, n_unused: int) -> st
 
 
 def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:
-    """A contiguous read-only view; the caller's own array stays writable."""
+    """Return a contiguous read-only view; the caller's array stays writable."""
     view: NDArray[Any] = np.ascontiguousarray(array, dtype=dtype).view()
     view.flags.writeable = False
     return view
@@ -850,8 +847,8 @@ def _as_stamps(times: Any, row_sizes: IntArray) -> list[FloatArray]:
         shared = np.asarray(times, dtype=np.float64)
         if (row_sizes != len(shared)).any():
             raise DriftbayesError(
-                f"one array of {len(shared)} times cannot serve trajectories of "
-                f"{row_sizes.min()} to {row_sizes.max()} points; give one array per trajectory"
+                f"times has {len(shared)} entries, but trajectories have {row_sizes.min()} to "
+                f"{row_sizes.max()} positions; give one array per trajectory"
             )
         return [shared] * len(row_sizes)
     return [np.asarray(stamp, dtype=np.float64) for stamp in times]

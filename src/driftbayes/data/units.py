@@ -1,7 +1,7 @@
-"""Units of length and time: quantities that users type, and numbers in units that people read.
+"""Units of length and time: conversion of input, and readable units in output.
 
-One rule holds wherever a length, a time, a speed or a parameter is given: a number is in the units
-of the data, and text may name its own unit ("6h", "50 km", "0.2m/s"), which is converted to them.
+Lengths, times, speeds and parameters are given as numbers in the units of the data, or as text with
+a unit ("6h", "50 km", "0.2m/s"), which is converted.
 """
 
 import re
@@ -18,7 +18,7 @@ from driftbayes.magnitudes import checked
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray
 
-# Each with the spellings that files and people use; the first is the one that is printed.
+# Spellings of each unit; the first is printed.
 _LENGTHS = {
     ("nm", "nanometer", "nanometre", "nanometers", "nanometres"): 1e-9,
     ("µm", "um", "μm", "micron", "microns", "micrometer", "micrometre"): 1e-6,
@@ -36,7 +36,7 @@ _TIMES = {
     ("h", "hr", "hrs", "hour", "hours"): 3600.0,
     ("d", "day", "days"): 86400.0,
 }
-# CF allows six spellings each of degrees_east and degrees_north, and people write the rest.
+# CF allows six spellings each of degrees_east and degrees_north; files contain more.
 _DEGREES = re.compile(
     r"(deg|degs|degree|degrees|°)[ _]?(e|east|n|north|true)?(,[ +]*[a-z]+)?", re.I
 )
@@ -44,24 +44,23 @@ _QUANTITY = re.compile(r"\s*([-+0-9.eE]+)\s*(1?\s*/.*?|[^\W\d].*?|°)\s*")
 # One factor of a compound unit: "m", "m2", "m^2", "m²".
 _FACTOR = re.compile(r"([^\W\d²³^]+)\s*(?:\^|\*\*)?\s*([1-9²³]?)")
 _POWERS = {"": 1, "²": 2, "³": 3}
-# What a unit that is no unit of length or time asks for.
-_ADVICE = {"px": "pixel_size (--pixel-size)", "frame": "frame_interval (--frame-interval)"}
-# Of sampling times in a list.
+# Options that convert units other than those of length and time.
+UNIT_ADVICE = {"px": "pixel_size (--pixel-size)", "frame": "frame_interval (--frame-interval)"}
 _MAX_TIMES = 10_000
-# Numbers between these are easily read in the unit of the data; others may get another unit.
+# Numbers in this range are shown in the unit of the data; others may get another unit.
 _EASY = (0.1, 1000.0)
 
 Units: TypeAlias = tuple[str, str]
 
 
 class Dimension(NamedTuple):
-    """What a quantity is.
+    """Physical dimension of a quantity.
 
     Args:
-        name: In words, for messages.
+        name: Name for messages.
         length: Power of length.
         time: Power of time.
-        example: For messages.
+        example: Example for messages.
     """
 
     name: str
@@ -77,7 +76,7 @@ DIFFUSIVITY = Dimension("diffusivity", 2, -1, "10m2/s")
 
 
 def positive_in_units(value: Any, what: Dimension, units: Units | None, name: str) -> float:
-    """As `in_units`, of a quantity that must be positive and finite."""
+    """Return a positive, finite quantity in the units of the data; see `in_units`."""
     size = in_units(value, what, units, name)
     if not (isfinite(size) and size > 0):
         raise DriftbayesError(f"{name} must be a positive number, got {value}")
@@ -94,7 +93,7 @@ def in_units(value: Any, what: Dimension, units: Units | None, name: str) -> flo
         name: Name of the option or parameter, for messages.
 
     Raises:
-        DriftbayesError: The value is no such quantity, or its unit cannot be converted.
+        DriftbayesError: The value is not such a quantity, or its unit cannot be converted.
 
     Example:
         >>> in_units("6h", TIME, ("m", "s"), "tau"), in_units(6, TIME, ("m", "s"), "tau")
@@ -139,12 +138,12 @@ def converted(value: float, unit: str, what: Dimension, units: Units | None, nam
 
 
 def cell_side(cell: Any, units: Units | None, *, in_degrees: bool) -> float:
-    """Side of a cell, in degrees or in the unit of positions.
+    """Return the side of a cell, in degrees or in the unit of positions.
 
     Args:
         cell: A number, or text with its unit: "5deg" or "50km".
         units: Units of the data.
-        in_degrees: Whether cells are of longitude and latitude.
+        in_degrees: Whether cells are boxes of longitude and latitude.
     """
     unit = _split(cell)[1] if isinstance(cell, str) else ""
     if is_degrees(unit):
@@ -242,7 +241,7 @@ def readable(value: float, unit: str, digits: int = 5) -> str:
     """Format a time or length in the unit that suits its size.
 
     Args:
-        value: In the unit of the data.
+        value: Number in the unit of the data.
         unit: That unit; empty if unknown.
         digits: Significant digits.
 
@@ -255,9 +254,9 @@ def readable(value: float, unit: str, digits: int = 5) -> str:
 
 
 def readable_times(values: ArrayLike, unit: str) -> tuple[FloatArray, str]:
-    """Convert times that share an axis to hours or days if they have many seconds.
+    """Convert times that share an axis from seconds to the unit that suits their size.
 
-    The unit is that of `readable_time` for the middle of their range.
+    The unit is that of `readable_time` for the geometric mean of their range.
 
     Example:
         >>> readable_times([3600.0, 36000.0], "s")
@@ -280,15 +279,15 @@ def readable_time(value: float, unit: str) -> str:
 def readable_unit(
     values: Iterable[float] | FloatArray, unit: str, digits: int = 5
 ) -> tuple[float, str]:
-    """Return the factor to, and the name of, the unit in which times or lengths are short to read.
+    """Find the unit in which times or lengths are short; return its factor and name.
 
-    That of the data where all numbers lie between 0.1 and 1000; else the one in which they take
-    the fewest digits, and none is below 1.
+    That is the unit of the data if all numbers lie between 0.1 and 1000; otherwise the unit with
+    the fewest digits in which no number is below 1.
 
     Args:
-        values: In the unit of the data.
+        values: Numbers in the unit of the data.
         unit: That unit; empty if unknown.
-        digits: Significant digits that are shown.
+        digits: Significant digits shown.
     """
     sizes = [abs(float(value)) for value in values]
     sizes = [size for size in sizes if size > 0 and isfinite(size)]
@@ -301,7 +300,7 @@ def readable_unit(
     for names, size in table.items():
         if names[0] not in ("cm", unit) and min(sizes) * own / size >= 1:
             choices.append((own / size, names[0]))
-    # Of equally short ones the largest, which comes last.
+    # The largest of equally short units, which comes last.
     return min(
         reversed(choices),
         key=lambda choice: sum(_length(number(size * choice[0], digits)) for size in sizes),
@@ -309,13 +308,13 @@ def readable_unit(
 
 
 def _length(text: str) -> int:
-    # Powers of ten are short, and not easily read.
+    # Powers of ten are short but hard to read.
     return 20 if "e" in text else len(text.replace(".", ""))
 
 
 def _split(text: str) -> tuple[float | None, str]:
-    """Return number and unit of a text; None if it begins with no number."""
-    # Longer ones would only keep the pattern busy.
+    """Return number and unit of a text; None if it does not begin with a number."""
+    # Limits the time of the match.
     text = text[:200]
     match = _QUANTITY.fullmatch(text)
     for size, unit in ((text, ""), *([match.groups()] if match else [])):
@@ -325,7 +324,7 @@ def _split(text: str) -> tuple[float | None, str]:
 
 
 def _factors(unit: str, name: str) -> Iterable[tuple[str, int]]:
-    """Units and powers that a compound unit consists of."""
+    """Yield the units and powers in a compound unit."""
     above, *below = (part.strip() for part in unit.split("/"))
     signed = [(text, 1) for text in [above] if text not in ("", "1")]
     for text, sign in [*signed, *((text, -1) for text in below)]:
@@ -336,15 +335,15 @@ def _factors(unit: str, name: str) -> Iterable[tuple[str, int]]:
 
 
 def _known(unit: str, kind: str, name: str) -> tuple[str, ...]:
-    """Return the unit of the data, which a quantity is converted to."""
+    """Return the spellings of the unit of the data."""
     if not unit:
         raise DriftbayesError(
             f"{name} has a unit, but the data have no unit of {kind}: pass --{kind}-unit "
             f"({kind}_unit=), or give {name} as a plain number in the units of the data"
         )
-    if unit in _ADVICE:
+    if unit in UNIT_ADVICE:
         raise DriftbayesError(
-            f"{name} has a unit, but the data are in {unit!r}: pass {_ADVICE[unit]}, or give "
+            f"{name} has a unit, but the data are in {unit!r}: pass {UNIT_ADVICE[unit]}, or give "
             f"{name} as a plain number in this unit"
         )
     return _find(unit, _LENGTHS if kind == "length" else _TIMES, kind)
@@ -359,7 +358,7 @@ def _factor(
 
 def _names(unit: str, table: dict[tuple[str, ...], float]) -> tuple[str, ...] | None:
     """Return all spellings of a unit; None if it is not in the table."""
-    # Case is kept for the short ones: Mm is not mm.
+    # The printed names are case-sensitive: Mm is not mm.
     found = (names for names in table if unit in names or unit.lower() in names[1:])
     return next(found, None)
 

@@ -1,7 +1,6 @@
 """Diagnostics of trajectories without a model.
 
-`diagnose` returns everything as one labelled data set; `data_scales` the two numbers that default
-priors are made of.
+`diagnose` returns all of them as one data set, `data_scales` the scales of the default priors.
 """
 
 from typing import TYPE_CHECKING

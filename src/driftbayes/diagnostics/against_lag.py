@@ -1,4 +1,4 @@
-"""Diagnose trajectories: averages against lag, with error bars from resampling particles."""
+"""Averages against lag, with error bars from resampling particles."""
 
 import json
 import warnings
@@ -24,9 +24,9 @@ from driftbayes.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-# Weights held at once (replicates times particles): 32 MB, so a million particles fit as well.
+# Number of weights (replicates times particles) in memory at once: 32 MB.
 BLOCK_SIZE = 2**22
-# Variable: name in words, powers of length and of time in its unit.
+# Long name of each variable, and powers of length and of time in its unit.
 _VARIABLES = {
     "lvaf": ("Lagrangian velocity autocovariance, per axis", 2, -2),
     "msd": ("mean square displacement, per axis", 2, 0),
@@ -44,23 +44,23 @@ def diagnose(
     seed: int = 0,
     n_resamples: int = 200,
 ) -> "xr.Dataset":
-    """Velocity memory, spreading and Gaussianity of the data against lag, with error bars.
+    """Compute velocity autocovariance, dispersion and kurtosis against lag, with error bars.
 
     All averages are over times, particles and axes, in the convention Var(dX_i) = 2 kappa tau per
-    axis. Variables named `..._sd` hold one standard deviation from resampling particles.
+    axis. Variables named `..._sd` are one standard deviation from resampling particles.
 
     Args:
-        trajectories: Where the particles were, at regular times; gaps are left out, not filled.
-        n_lags: The most positive lags, on a logarithmic scale of whole recording intervals.
+        trajectories: Positions of the particles at regular times; gaps are omitted, not filled.
+        n_lags: Maximum number of positive lags, on a logarithmic scale of recording intervals.
         max_lag: Largest lag; by default a quarter of the longest trajectory.
-        seed: Key of the resampling, stored with the result.
+        seed: Random seed of the resampling, stored with the result.
         n_resamples: Number of resamples, stored with the result.
 
     Returns:
         A data set along `lag`: lvaf, msd, absolute_diffusivity, taylor_diffusivity, kurtosis, their
-        `_sd`, and n_pairs. What is not defined at lag 0, or has no pair at a lag, is NaN. Its
-        attributes tell correlations of successive steps, and the period in frames with which the
-        variance of steps repeats (`modulation`); lists of numbers are JSON.
+        `_sd`, and n_pairs. Values that are undefined at lag 0, or without a pair, are NaN. The
+        attributes include correlations of successive steps, and the period in frames of the
+        variance of steps (`modulation`); lists of numbers are JSON.
     """
     import xarray as xr
 
@@ -97,7 +97,7 @@ def diagnose(
 
 
 def _clock(trajectories: Trajectories, seed: int) -> dict[str, Any]:
-    """Correlations of successive steps, and whether their variance repeats with a period."""
+    """Compute correlations of successive steps, and test for a period of their variance."""
     from driftbayes.diagnostics.modulation import modulation, step_correlations
 
     correlations, errors = step_correlations(trajectories)
@@ -116,14 +116,14 @@ def _clock(trajectories: Trajectories, seed: int) -> dict[str, Any]:
 
 
 def _text(values: FloatArray) -> str:
-    """Numbers as JSON, which attributes of a file can hold; null for what is not known."""
+    """Format numbers as JSON for attributes of a file; null if unknown."""
     return json.dumps([float(value) if np.isfinite(value) else None for value in values])
 
 
 def _columns(
     trajectories: Trajectories, steps: np.ndarray, dt: float, *, seed: int, n_resamples: int
 ) -> dict[str, FloatArray]:
-    """The variables of the data set, as plain arrays along the lag."""
+    """Compute the variables of the data set, as plain arrays along the lag."""
     lag = steps * dt
     velocity = velocity_sums(trajectories, steps)
     taylor = taylor_integral(velocity.lvaf, dt)[steps]
@@ -135,7 +135,7 @@ def _columns(
     taylor_sd = bootstrap_sd(lambda a, _: a, shares, counts=velocity.counts, **options)
 
     moved = displacement_sums(trajectories, steps)
-    # At lag 0 every displacement is zero: a fact about the definition, not about the data.
+    # At lag 0 every displacement is zero by definition.
     undefined = np.where(steps > 0, 0.0, np.nan)
     msd = moved.mean_square + undefined
     msd_sd = undefined + bootstrap_sd(
@@ -158,7 +158,7 @@ def _columns(
 
 
 def _describe(name: str, trajectories: Trajectories) -> dict[str, str]:
-    """Attributes of one variable: its name in words and its unit."""
+    """Return the attributes of one variable: its long name and its unit."""
     if name == "n_pairs":
         words = "pairs of positions a lag apart, over all trajectories and start times"
         return {"long_name": words, "units": "1"}
@@ -168,7 +168,7 @@ def _describe(name: str, trajectories: Trajectories) -> dict[str, str]:
 
 
 def _unit(trajectories: Trajectories, length: int, time: int) -> str:
-    """A unit such as "m2 s-1"; empty if a unit it needs is not known."""
+    """Format a unit such as "m2 s-1"; empty if a unit is unknown."""
     if length == time == 0:
         return "1"
     parts = []
@@ -188,16 +188,14 @@ def bootstrap_sd(
     seed: int = 0,
     n_resamples: int = 200,
 ) -> FloatArray:
-    r"""Standard error of a statistic that depends on the data through sums over particles.
+    r"""Compute the standard error of a statistic of sums over particles.
 
-    A replicate draws as many particles as there are, with replacement; particle $p$ is then
-    drawn $W_p$ times and every sum becomes $\sum_p W_p s_p$: one matrix product for all
-    replicates, lags and sums. Positions of one particle at successive times are
-    correlated, so they are never resampled one by one.
+    A replicate draws as many particles as there are, with replacement. Particle $p$ is drawn $W_p$
+    times and every sum becomes $\sum_p W_p s_p$: one matrix product for all replicates, lags and
+    sums. Positions of one particle are correlated, so they are never resampled one by one.
 
-    The spread of the replicates understates a variance by $(n - 1)/n$, with $n$ the number of
-    particles that have data at a lag; the factor is put back. With $n < 2$ nothing can be resampled
-    and the error is NaN.
+    The replicates underestimate a variance by the factor $(n - 1)/n$, with $n$ the number of
+    particles with data at a lag, which is corrected. With $n < 2$ the error is NaN.
     """
     n_resamples, seed = whole(n_resamples, "n_resamples", 2), whole(seed, "seed")
     n_particles, n_lags = counts.shape
@@ -213,7 +211,7 @@ def bootstrap_sd(
             replicates.append(statistic(*np.split(weights @ columns, len(sums) + 1, axis=1)))
     values = np.concatenate(replicates)
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-        # Without replicates that drew no pair at a lag; NaN if fewer than two did.
+        # Ignores replicates without a pair at a lag; NaN if fewer than two have pairs.
         spread = np.nanstd(np.where(np.isfinite(values), values, np.nan), axis=0, ddof=1)
     n = contributing[resampleable]
     error[resampleable] = spread * np.sqrt(n / (n - 1))
@@ -221,9 +219,9 @@ def bootstrap_sd(
 
 
 def describe_error_bars(n_trajectories: int, n_resamples: int) -> str:
-    """One sentence for a data set's attributes: what the error bars are, or why there are none."""
+    """Describe the error bars for a data set's attributes."""
     if n_trajectories == 1:
-        return "none: there is only one trajectory, and nothing to resample"
+        return "none: resampling needs more than one trajectory"
     return (
         f"one standard deviation over {n_resamples} resamples of the {n_trajectories} "
         "trajectories, NaN at lags that fewer than two of them reach"
@@ -231,12 +229,12 @@ def describe_error_bars(n_trajectories: int, n_resamples: int) -> str:
 
 
 def _weights(n_particles: int, seed: int, n_resamples: int) -> Iterator[FloatArray]:
-    """Multinomial weights (replicate, particle), a block of replicates at a time."""
+    """Draw multinomial weights (replicate, particle), a block of replicates at a time."""
     rng = np.random.Generator(np.random.Philox(seed))
     block = max(BLOCK_SIZE // n_particles, 1)
     for start in range(0, n_resamples, block):
         n = min(block, n_resamples - start)
-        # Counting uniform draws is the multinomial, and ten times faster than drawing binomials.
+        # Counts of uniform draws are multinomial, and ten times faster than drawing binomials.
         drawn = rng.integers(n_particles, size=(n, n_particles))
         drawn += n_particles * np.arange(n)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=n * n_particles)

@@ -1,6 +1,6 @@
 """Averages against lag: velocity autocovariance, mean square displacement, kurtosis.
 
-One convention throughout: per axis, Var(dX_i) = 2 kappa tau.
+The convention is Var(dX_i) = 2 kappa tau per axis.
 """
 
 __all__ = [
@@ -26,7 +26,7 @@ from driftbayes.typing import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class VelocitySums:
-    r"""Sums of $U(t + \mathrm{lag})\,U(t)$, averaged over axes, from which every average is made.
+    r"""Sums of $U(t + \mathrm{lag})\,U(t)$, averaged over axes.
 
     Args:
         totals: Sum over the pairs of each particle at the chosen lags, (particle, lag).
@@ -48,7 +48,7 @@ class VelocitySums:
 
 
 def velocity_sums(trajectories: Trajectories, steps: IntArray) -> VelocitySums:
-    r"""Lagrangian velocity autocovariance as sums that can be resampled by particle.
+    r"""Compute sums of the Lagrangian velocity autocovariance for each particle.
 
     $$r(\mathrm{lag}) = \langle U_i(t + \mathrm{lag})\,U_i(t) \rangle$$
 
@@ -60,8 +60,8 @@ def velocity_sums(trajectories: Trajectories, steps: IntArray) -> VelocitySums:
     rather than $\gamma k$, and for a Brownian particle $r(0) = 2\kappa/dt$ with nothing beyond.
 
     Args:
-        trajectories: Where the particles were, at regular times. A velocity needs two fixes one
-            interval apart; pairs that lack one are left out, and nothing is bridged.
+        trajectories: Positions of the particles at regular times. A velocity needs two fixes one
+            interval apart; gaps are not interpolated.
         steps: Lags at which to keep the sums of each particle, in recording intervals.
     """
     n_lags = int(steps.max()) + 1
@@ -81,24 +81,24 @@ def velocity_sums(trajectories: Trajectories, steps: IntArray) -> VelocitySums:
 def autocovariance_batches(
     trajectories: Trajectories, n_lags: int
 ) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Particles, sums of velocity products and numbers of pairs at all lags, batch by batch.
+    """Yield particles, sums of velocity products and numbers of pairs at all lags, in batches.
 
-    Made anew on each call: holding every lag of every particle would take as much memory as
-    the data, and the transforms are cheap.
+    They are computed anew on each call: all lags of all particles would take as much memory as the
+    data, and the transforms are cheap.
     """
     velocity, particle, index = finite_difference_velocities(trajectories)
     ones = np.ones(len(velocity))
     for batch in gridded(velocity, ones, particle, index, reach=n_lags - 1):
         products, pairs = autocorrelate(batch.values, batch.weights, n_lags)
         pairs = np.rint(pairs)
-        # Where no pair exists the transform leaves rounding noise, which must not be averaged.
+        # Without a pair, the transform leaves rounding noise.
         yield batch.particles, np.where(pairs > 0, products, 0.0) / trajectories.n_dim, pairs
 
 
 def finite_difference_velocities(
     trajectories: Trajectories,
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Velocities over one recording interval, with the particle and grid index of each."""
+    """Compute velocities over one recording interval, with the particle and grid index of each."""
     dt = trajectories.regular_interval
     rows = np.flatnonzero(trajectories.on_grid)
     particle, index = trajectories.trajectory_index[rows], trajectories.grid_index[rows]
@@ -134,11 +134,11 @@ class DisplacementSums:
 
 
 def displacement_sums(trajectories: Trajectories, steps: IntArray) -> DisplacementSums:
-    """Second and fourth moments of displacements as sums that can be resampled by particle.
+    """Compute sums of second and fourth powers of displacements for each particle.
 
     Args:
-        trajectories: Where the particles were, at regular times. Pairs that lack a fix are left
-            out; the fixes between the two do not matter.
+        trajectories: Positions of the particles at regular times. A pair needs its two fixes, but
+            none between them.
         steps: Lags in recording intervals; the cost is proportional to their number.
     """
     shape = (trajectories.n_trajectories, len(steps))
@@ -166,39 +166,39 @@ def displacement_sums(trajectories: Trajectories, steps: IntArray) -> Displaceme
 
 
 def absolute_diffusivity(mean_square: FloatArray, lag: FloatArray) -> FloatArray:
-    r"""Absolute diffusivity, in the convention Var(dX_i) = 2 kappa tau per axis.
+    r"""Compute the absolute diffusivity, in the convention Var(dX_i) = 2 kappa tau per axis.
 
     $$\kappa_\mathrm{abs}(\mathrm{lag}) =
       \frac{\langle (\Delta X_i)^2 \rangle}{2\,\mathrm{lag}}$$
 
     Paper: [eq:absolute-diffusivity].
 
-    Ballistic, $r(0)\,\mathrm{lag}/2$, while the particle remembers its velocity; flat once it
-    has forgotten it. NaN at lag 0.
+    It is ballistic, $r(0)\,\mathrm{lag}/2$, at lags shorter than the velocity correlation time, and
+    constant at longer ones. NaN at lag 0.
     """
     with np.errstate(invalid="ignore"):
         return mean_square / (2 * lag)
 
 
 def taylor_integral(lvaf: FloatArray, dt: float) -> FloatArray:
-    r"""Taylor's diffusivity: the velocity autocovariance integrated up to each lag.
+    r"""Compute Taylor's diffusivity: the velocity autocovariance integrated up to each lag.
 
     $$\kappa_\mathrm{T}(n\,dt) = \int_0^{n\,dt} r\,\mathrm{d}\,\mathrm{lag}
       = dt\,\Bigl(\tfrac12 r_0 + r_1 + \dots + r_{n-1} + \tfrac12 r_n\Bigr)$$
 
     Paper: [eq:taylor].
 
-    With finite-difference velocities the trapezoid rule is no approximation. A displacement is
-    the sum of its steps, so $\mathrm{MSD}_n = dt^2\,(n r_0 + 2\sum_{m<n} (n - m)\,r_m)$, and
+    With finite-difference velocities the trapezoid rule is exact. A displacement is the sum of its
+    steps, so $\mathrm{MSD}_n = dt^2\,(n r_0 + 2\sum_{m<n} (n - m)\,r_m)$, and
 
     $$\kappa_\mathrm{T}(n\,dt) = \frac12\;
       \frac{\mathrm{MSD}_{n+1} - \mathrm{MSD}_{n-1}}{2\,dt}$$
 
-    exactly: half the central difference of the mean square displacement. (Averages over a finite
-    record differ from this by the ends of the record, which enter the two sides differently.)
+    is half the central difference of the mean square displacement. (Averages over a finite record
+    differ by end effects.)
 
     Args:
-        lvaf: r at every lag 0, dt, 2 dt, ...; beyond a NaN the integral is not known.
+        lvaf: r at every lag 0, dt, 2 dt, ...; beyond a NaN the integral is NaN.
         dt: Recording interval.
     """
     return dt * (np.cumsum(lvaf) - 0.5 * lvaf[0] - 0.5 * lvaf)
@@ -207,13 +207,13 @@ def taylor_integral(lvaf: FloatArray, dt: float) -> FloatArray:
 def taylor_shares(
     trajectories: Trajectories, steps: IntArray, sums: VelocitySums, dt: float
 ) -> FloatArray:
-    r"""What one more copy of each particle would add to Taylor's integral, (particle, lag).
+    r"""Compute the influence of each particle on Taylor's integral, (particle, lag).
 
     $$a_p(n\,dt) = \int_0^{n\,dt} \frac{s_p - r\,n_p}{\sum_q n_q}\,\mathrm{d}\,\mathrm{lag}$$
 
     with $s_p$, $n_p$ the sum and number of pairs of particle $p$. A resample with weights $W_p$
-    then changes the integral by $\sum_p W_p a_p$: to first order in general, exactly if all
-    particles have the same fixes. It spares keeping every lag of every particle.
+    changes the integral by $\sum_p W_p a_p$: to first order in general, exactly if all particles
+    have the same fixes. All lags of all particles need not be stored.
     """
     n_lags = len(sums.pooled_counts)
     shares = np.zeros((trajectories.n_trajectories, len(steps)))
@@ -222,7 +222,7 @@ def taylor_shares(
     for particles, products, pairs in autocovariance_batches(trajectories, n_lags):
         n = products.shape[1]
         integrand = (products - mean[:n] * pairs) / total[:n]
-        # One more lag, zero: past its own length a particle changes the integral no further.
+        # One more lag, zero: beyond its length a particle does not change the integral.
         integrand = np.pad(integrand, ((0, 0), (0, 1)))
         last = np.minimum(steps, n)
         cumulative = np.cumsum(integrand, axis=1)[:, last]
@@ -231,19 +231,20 @@ def taylor_shares(
 
 
 def kurtosis(second: FloatArray, fourth: FloatArray, counts: FloatArray) -> FloatArray:
-    r"""Kurtosis of displacements, 3 for a Gaussian, pooled over axes, times and particles.
+    r"""Compute the kurtosis of displacements, pooled over axes, times and particles.
 
     $$\mathrm{kurtosis}(\mathrm{lag}) =
       \frac{\langle \Delta X_i^4 \rangle}{\langle \Delta X_i^2 \rangle^2}$$
 
-    Pooling mixes axes and particles, so unequal diffusivities raise it above 3 even if each
-    displacement is Gaussian. No mean is subtracted. NaN where there is no pair or no motion.
+    It is 3 for a Gaussian. Pooling mixes axes and particles, so unequal diffusivities raise it
+    above 3 even if each displacement is Gaussian. No mean is subtracted. NaN without a pair or
+    without motion.
 
     Args:
         second: Sum of dX².
         fourth: Sum of dX⁴.
-        counts: Number of displacements that were summed.
+        counts: Number of displacements in the sums.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        # Divided in turn: the square of a sum over millions of pairs could overflow.
+        # Two divisions, since the square of a sum over millions of pairs could overflow.
         return (fourth / second) * (counts / second)

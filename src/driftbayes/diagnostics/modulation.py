@@ -1,9 +1,9 @@
-"""Steps and the clock: correlations of successive steps, and a variance that repeats with a period.
+"""Correlations of successive steps, and periodic modulation of their variance.
 
 A camera that compresses its frames in groups, an interlaced sensor, or a tide makes the sizes of
-steps depend on the frame number modulo a period. The mean square step of each phase shows it. Its
-significance comes from permutations: trajectories are cut into stretches, and the phase of each is
-shifted at random, which leaves all memory within a stretch as it is.
+steps depend on the frame number modulo a period. The statistic is the mean square step of each
+phase. Its significance comes from permutations: trajectories are cut into segments, and the phase
+of each is shifted at random, which preserves the correlations within a segment.
 """
 
 from dataclasses import dataclass
@@ -15,29 +15,28 @@ from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray, IntArray
 
 MAX_PERIOD = 30
-# A stretch is so many of the longest periods; of more stretches so many, evenly spaced, are tested.
-_PERIODS, _MAX_STRETCHES = 2, 400
-_MIN_STRETCHES = 8
-# Squares of steps beyond this many means of their trajectory count as so many: no single step and
-# no single trajectory decides.
-_LARGEST = 9.0
+# Length of a segment in units of the longest period, and range of the number of segments.
+_SEGMENT_PERIODS, _MIN_SEGMENTS, _MAX_SEGMENTS = 2, 8, 400
+# Squares of steps are clipped at this multiple of the mean of their trajectory, so that no single
+# step or trajectory decides.
+_MAX_SQUARE = 9.0
 _N_PERMUTATIONS = 499
 SIGNIFICANT = 0.005
-# Contrasts that are this many standard deviations above chance are worth permutations: one of 29
-# periods is so in a few per cent of all data, a significant one always.
+# Contrasts that exceed chance by this many standard deviations are tested by permutations: any of
+# 29 periods does so in a few per cent of all data, a significant one always.
 _LIKELY = 5.0
 
 
 @dataclass(frozen=True, eq=False)
 class Modulation:
-    """How the size of steps depends on the frame number modulo a period.
+    """Dependence of the size of steps on the frame number modulo a period.
 
     Args:
-        period: Period in frames: the most significant of all that were tried.
-        p_value: Its significance, corrected for the number of periods tried.
-        profile: Mean square step per axis over 2 tau of each phase of the frame number, which is
-            that of the fix where a step ends, counted from time zero.
-        errors: Their standard errors, from the stretches.
+        period: Most significant period in frames.
+        p_value: Its p-value, corrected for the number of periods tested.
+        profile: Mean square step per axis over 2 tau at each phase. The frame number is that of the
+            fix at the end of a step, counted from time zero.
+        errors: Standard errors of the profile, from the segments.
         unit: Unit of the profile.
     """
 
@@ -49,12 +48,12 @@ class Modulation:
 
     @property
     def is_significant(self) -> bool:
-        """Whether chance explains it in less than one of 200 data sets."""
+        """Whether the p-value is below 0.005."""
         return self.p_value < SIGNIFICANT
 
     @property
     def sentence(self) -> str:
-        """The finding in words."""
+        """Sentence with the result."""
         if not self.is_significant:
             return (
                 f"step variance does not depend on the frame number (periods of 2 to {MAX_PERIOD} "
@@ -70,19 +69,19 @@ class Modulation:
             f"step variance depends on the frame number modulo {self.period} (p = "
             f"{self.p_value:.2g}): variance/2τ is {self.profile[odd]:.3g} ± "
             f"{self.errors[odd]:.1g}{unit} for steps that end at phase {odd}, {rest} at the "
-            "others; the camera, its compression or a periodic forcing may cause it, and no model "
-            "here describes it: use a sampling time of a whole number of periods"
+            "others; the camera, its compression or a periodic forcing may cause this, and no "
+            "model describes it: use a sampling time of a whole number of periods"
         )
 
 
 def step_correlations(trajectories: Trajectories, n_lags: int = 4) -> tuple[FloatArray, FloatArray]:
-    """Correlations of steps 1, 2, ... recording intervals apart, with standard errors.
+    """Compute correlations of steps 1, 2, ... recording intervals apart, with standard errors.
 
-    Steps are over one recording interval, without the mean over all particles. Errors come from
-    the differences between trajectories; of one trajectory they are NaN.
+    Steps are over one recording interval, minus their mean over all particles. Errors come from the
+    differences between trajectories; for one trajectory they are NaN.
 
     Args:
-        trajectories: At regular times.
+        trajectories: Trajectories at regular times.
         n_lags: Number of lags.
     """
     steps, frame, owner = _steps(trajectories)
@@ -104,28 +103,28 @@ def step_correlations(trajectories: Trajectories, n_lags: int = 4) -> tuple[Floa
 def modulation(
     trajectories: Trajectories, seed: int = 0, *, only_likely: bool = False
 ) -> Modulation | None:
-    """Find the period in frames with which the variance of steps repeats, if it does.
+    """Find the most significant period, in frames, of the variance of steps.
 
     Args:
-        trajectories: At regular times.
+        trajectories: Trajectories at regular times.
         seed: Random seed of the permutations.
-        only_likely: Whether to leave out the permutations, which take most of the time, where no
-            period stands out.
+        only_likely: Whether to skip the permutations, which take most of the time, if no period
+            stands out.
 
     Returns:
-        The most significant period; None if there are too few steps to say.
+        The most significant period; None if there are too few steps.
     """
     steps, frame, owner = _steps(trajectories)
     squares = np.mean(steps**2, axis=1)
-    stretch = _stretches(frame, owner)
-    n = int(stretch.max(initial=-1)) + 1
-    if n < _MIN_STRETCHES:
+    segment = _segments(frame, owner)
+    n = int(segment.max(initial=-1)) + 1
+    if n < _MIN_SEGMENTS:
         return None
     own = np.bincount(owner, squares) / np.maximum(np.bincount(owner), 1)
-    every = -(-n // _MAX_STRETCHES)
-    usable = (own[owner] > 0) & (stretch % every == 0)
-    sizes = np.minimum(squares[usable] / own[owner][usable], _LARGEST)
-    place, n = stretch[usable] // every, -(-n // every)
+    every = -(-n // _MAX_SEGMENTS)
+    usable = (own[owner] > 0) & (segment % every == 0)
+    sizes = np.minimum(squares[usable] / own[owner][usable], _MAX_SQUARE)
+    place, n = segment[usable] // every, -(-n // every)
     periods = range(2, MAX_PERIOD + 1)
     totals: list[FloatArray] = []
     for period in periods:
@@ -140,7 +139,7 @@ def modulation(
     for i, (period, total) in enumerate(zip(periods, totals, strict=True)):
         moved = np.floor(shifts * period).astype(np.int64)
         scores[i] = _contrast(total, np.concatenate([np.zeros((1, n), dtype=np.int64), moved]))
-    # Each period on its own scale, so that none counts for more.
+    # Standardise each period, so that all count alike.
     by_chance = scores[:, 1:]
     scale = by_chance.std(axis=1, keepdims=True)
     scores = (scores - by_chance.mean(axis=1, keepdims=True)) / np.where(scale > 0, scale, 1.0)
@@ -148,27 +147,27 @@ def modulation(
     p_value = (1 + np.sum(best[1:] >= best[0])) / (_N_PERMUTATIONS + 1)
     period = periods[int(np.argmax(scores[:, 0]))]
     dt = float(trajectories.recording_interval or 1.0)
-    profile, errors = _profile(squares / (2 * dt), stretch, frame % period, period)
+    profile, errors = _profile(squares / (2 * dt), segment, frame % period, period)
     length, time = trajectories.length_unit, trajectories.time_unit
     unit = f"{length}²/{time}" if length and time else ""
     return Modulation(period, float(p_value), profile, errors, unit)
 
 
 def _steps(trajectories: Trajectories) -> tuple[FloatArray, IntArray, IntArray]:
-    """Steps over one recording interval, frame number at their end, and their trajectory."""
+    """Return steps over one recording interval, frame number at their end, and trajectory."""
     dt = trajectories.recording_interval
     rows = np.flatnonzero(trajectories.observed)
     owner = trajectories.trajectory_index[rows]
-    # From time zero: trajectories share one clock.
+    # Counted from time zero, so that all trajectories share one clock.
     frame = np.rint(trajectories.times[rows] / (dt or 1.0)).astype(np.int64)
     next_to = (np.diff(owner) == 0) & (np.diff(frame) == 1)
     steps = np.diff(trajectories.positions[rows], axis=0)[next_to]
     return steps, frame[1:][next_to], owner[1:][next_to]
 
 
-def _stretches(frame: IntArray, owner: IntArray) -> IntArray:
-    """Number of the stretch of each step: parts of trajectories, of at least a period each."""
-    length = _PERIODS * MAX_PERIOD
+def _segments(frame: IntArray, owner: IntArray) -> IntArray:
+    """Return the number of the segment of each step; segments are parts of trajectories."""
+    length = _SEGMENT_PERIODS * MAX_PERIOD
     new = np.concatenate([[True], np.diff(owner) != 0]) if len(owner) else np.zeros(0, dtype=bool)
     first = np.maximum.accumulate(np.where(new, np.arange(len(frame)), 0))
     part = (frame - frame[first]) // length
@@ -177,9 +176,10 @@ def _stretches(frame: IntArray, owner: IntArray) -> IntArray:
 
 
 def _contrast(total: FloatArray, shifts: IntArray) -> FloatArray:
-    """Sum of squares over phases of the sums over stretches, each shifted, for each set of shifts.
+    """Compute the sum of squares over phases of the sums over shifted segments.
 
-    By Fourier coefficients along the phase a shift is a factor, a power for each order.
+    There is one value for each set of shifts. A shift multiplies the Fourier coefficients along the
+    phase by powers of one factor.
     """
     period = total.shape[1]
     waves = np.fft.rfft(total, axis=1)[:, 1:].astype(np.complex64)
@@ -194,10 +194,10 @@ def _contrast(total: FloatArray, shifts: IntArray) -> FloatArray:
 
 
 def _excess(total: FloatArray) -> float:
-    """The contrast without shifts, in standard deviations of that with random shifts.
+    """Return the contrast without shifts, in standard deviations of that with random shifts.
 
     A sum of waves with random phases is nearly normal: its square has the mean P, the sum of their
-    squares, and the standard deviation P, or √2 P for a wave that only changes sign.
+    squares, and the standard deviation P, or √2 P if the phases are 0 and π only.
     """
     waves = np.fft.rfft(total, axis=1)[:, 1:]
     is_real = 2 * np.arange(1, waves.shape[1] + 1) == total.shape[1]
@@ -209,11 +209,11 @@ def _excess(total: FloatArray) -> float:
 
 
 def _profile(
-    values: FloatArray, stretch: IntArray, phase: IntArray, period: int
+    values: FloatArray, segment: IntArray, phase: IntArray, period: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean of each phase, and its standard error from the stretches."""
-    n = int(stretch.max()) + 1
-    cells = stretch * period + phase
+    """Return the mean of each phase, and its standard error from the segments."""
+    n = int(segment.max()) + 1
+    cells = segment * period + phase
     sums = np.bincount(cells, values, n * period).reshape(n, period)
     counts = np.bincount(cells, minlength=n * period).reshape(n, period)
     total = np.maximum(counts.sum(axis=0), 1)

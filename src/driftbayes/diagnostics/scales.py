@@ -1,4 +1,4 @@
-"""Scales of the motion from the data, the grid that they are counted on, doubts at lag one."""
+"""Scales of the motion, data on a grid of recording intervals, and caveats from lag one."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -13,16 +13,18 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray, IntArray
 
-# Grid points per batch: small enough to stay in cache, large enough that Python's loop is free.
+# Grid points per batch: few enough to stay in cache, enough to make the Python loop negligible.
 BATCH_SIZE = 2**18
-# Below this filling, most of the memory would hold gaps: the times are irregular in all but name.
+# With fewer grid points filled, most of the memory would hold gaps.
 MIN_FILLING = 0.01
-# Doubts at lag one: correlations from which noise is likely and from which it dominates, and those
-# of an exposure of half a step to a whole one; a share of the mean square.
+# Correlations at lag one below which noise is likely, and below which it dominates.
 _NOISY, _DOMINATED = -0.03, -0.35
+# Range of correlations at lag one for exposures of half a step to a whole step.
 _BLURRED = (0.1, 0.27)
+# Minimum fraction of a mean flow in the mean square displacement.
 _DRIFTING = 0.005
-_LARGEST_STEP = 4.0
+# Steps are clipped at this multiple of the median of their trajectory.
+_MAX_STEP = 4.0
 _MIN_PAIRS, _MIN_TRAJECTORIES = 50, 5
 
 
@@ -42,7 +44,7 @@ class Batch:
 
 
 def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | str | None) -> IntArray:
-    """Lags in recording intervals: zero, and up to `n_lags` evenly spaced in logarithm."""
+    """Return lags in recording intervals: zero, and up to `n_lags` evenly spaced in logarithm."""
     dt = trajectories.regular_interval
     n_lags = whole(n_lags, "n_lags", 1)
     if max_lag is None:
@@ -61,7 +63,7 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | str | No
                 f"max_lag must lie between the recording interval {least} and the length of the "
                 f"longest trajectory {most}, got {given}"
             )
-    # So many in the logarithm reach every step; more would be the same ones again.
+    # 64 per step reach every step; more would be duplicates.
     steps = np.unique(np.rint(np.geomspace(1, last, min(n_lags, 64 * last))).astype(np.int64))
     return np.concatenate([[0], steps])
 
@@ -69,7 +71,7 @@ def lag_steps(trajectories: Trajectories, n_lags: int, max_lag: float | str | No
 def gridded(
     values: FloatArray, weights: FloatArray, particle: IntArray, index: IntArray, *, reach: int
 ) -> Iterator[Batch]:
-    """Lay ragged data out on the grid, shortest particles first, in batches of similar length."""
+    """Put ragged data on the grid, in batches of similar length, shortest particles first."""
     if len(particle) == 0:
         return
     firsts = np.flatnonzero(np.diff(particle, prepend=particle[0] - 1))
@@ -81,8 +83,8 @@ def gridded(
     filling = len(place) / lengths.sum()
     if filling < MIN_FILLING:
         raise DriftbayesError(
-            f"the positions fill only {filling:.1e} of the grid of recording intervals, too few "
-            "for averages at fixed lags; round the times to a coarser interval"
+            f"positions fill only a fraction {filling:.1e} of the grid of recording intervals, too "
+            "few for averages at fixed lags; round the times to a coarser interval"
         )
     order = np.argsort(lengths, kind="stable")
     batch, slot = _assign(lengths[order])
@@ -104,7 +106,7 @@ def gridded(
 
 
 def _assign(lengths: IntArray) -> tuple[IntArray, IntArray]:
-    """Batch and slot of each particle, for ascending lengths."""
+    """Assign a batch and a slot to each particle, for ascending lengths."""
     batch, slot = np.empty_like(lengths), np.empty_like(lengths)
     number, used = 0, 0
     for i, length in enumerate(lengths):
@@ -118,14 +120,14 @@ def _assign(lengths: IntArray) -> tuple[IntArray, IntArray]:
 def autocorrelate(
     values: FloatArray, weights: FloatArray, n_lags: int
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Sums of products a lag apart, and sums of their weights, by fast Fourier transform.
+    r"""Sum products a lag apart, and their weights, by fast Fourier transform.
 
     $$s(\mathrm{lag}) = \sum_t \sum_c v_c(t + \mathrm{lag})\,v_c(t), \qquad
       n(\mathrm{lag}) = \sum_t w(t + \mathrm{lag})\,w(t)$$
     """
     n_times = weights.shape[1]
     n_lags = min(n_lags, n_times)
-    # Padded by the largest lag, so that the end of a series never meets its own beginning.
+    # Padded by the largest lag to avoid wrapping around.
     n = next_fast_len(n_times + n_lags - 1, real=True)
     power = (np.abs(np.fft.rfft(values, n, axis=-1)) ** 2).sum(axis=1)
     weight_power = np.abs(np.fft.rfft(weights, n, axis=-1)) ** 2
@@ -133,30 +135,27 @@ def autocorrelate(
     return products, np.fft.irfft(weight_power, n, axis=-1)[:, :n_lags]
 
 
-# A step this many times the usual one is a silence: its mean velocity says nothing about the
-# velocity, and pairs across it are not worth the memory of the grid they would need.
+# Steps longer than this multiple of the typical one are gaps: their mean velocity is uninformative,
+# and pairs across them would need a large grid.
 SILENCE = 16
-# Priors need these scales to a factor of two: a million positions are plenty. They are taken in
-# blocks from all over the data, each long enough to see the velocity decorrelate.
+# A million positions are enough for priors, which need these scales to a factor of two. They are
+# taken in blocks from all over the data, each long enough for the velocity to decorrelate.
 MAX_POSITIONS = 2**20
 BLOCK = 2**16
-
-
-# A correlation of successive steps counts if it is as large as this, and so many times its error; a
-# doubt at lag one, and a drift, too, if it is as many times its error.
+# Minimum correlation of successive steps, and minimum ratio of a correlation or drift to its error.
 _MIN_CORRELATION, _SIGMAS = 0.1, 4.0
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Scales of a data set, from which default priors are made.
+    """Scales of a data set, for default priors.
 
     Args:
         u_rms: Root mean square speed |U|, all axes together, in length/time.
         timescale: Integral time scale of the velocity, in time.
         memory: The same at the shortest interval that resolves it, if that is shorter than the
             sampling time.
-        noise: Measurement error of a position that negative correlations of steps suggest.
+        noise: Measurement error suggested by negative correlations of steps.
     """
 
     u_rms: float
@@ -166,7 +165,7 @@ class Scales:
 
 
 def data_scales(trajectories: Trajectories, tau: float | None = None) -> Scales:
-    r"""Root mean square speed and velocity time scale of the data at a sampling time.
+    r"""Estimate root mean square speed and velocity time scale at a sampling time.
 
     $$u_\mathrm{rms} = \sqrt{\langle |U|^2 \rangle}, \qquad
       T = \tau\,\Bigl(\tfrac12 + \sum_{0 < m < c} \frac{r_m}{r_0}\Bigr)$$
@@ -175,18 +174,18 @@ def data_scales(trajectories: Trajectories, tau: float | None = None) -> Scales:
     r is not positive. T is at least tau/2, its value for velocities without memory, so that
     $u_\mathrm{rms}^2\,T$ is then $d\,\kappa$.
 
-    A memory shorter than tau does not show in T. `memory` is T at the shortest interval, the
+    T does not resolve a memory shorter than tau. `memory` is T at the shortest interval, the
     recording interval times 1, 2, 4, ..., at which successive velocities are positively
     correlated. If steps over tau are negatively correlated, $r_1 < 0$, `noise` is
     $\tau \sqrt{-r_1 / d}$, the error of white measurement noise with that correlation.
 
     If times are irregular, or fewer than half of the steps between successive fixes last one
-    recording interval, every step counts at its own duration h: averages are weighted by
+    recording interval, every step has its own duration h: averages are weighted by
     $\sqrt{h_n h_{n+m}}$ (by h, at lag 0), lags are counted in steps, and tau is the median of h.
-    Steps longer than 16 tau are left out. Of more than a million positions, a million are used.
+    Steps longer than 16 tau are omitted. At most a million positions are used.
 
     Args:
-        trajectories: Where the particles were.
+        trajectories: Positions of the particles.
         tau: Sampling time; by default the recording interval.
     """
     dt = trajectories.recording_interval
@@ -205,7 +204,7 @@ def data_scales(trajectories: Trajectories, tau: float | None = None) -> Scales:
 
 
 def _scales_at(trajectories: Trajectories, stride: int) -> tuple[Scales, float] | None:
-    """Scales of fixes so many recording intervals apart; None if there are none that move."""
+    """Estimate scales of fixes `stride` recording intervals apart; None if nothing moves."""
     if stride > 1:
         tau = stride * trajectories.regular_interval
         chosen = np.zeros(len(trajectories.times), dtype=bool)
@@ -220,13 +219,10 @@ def _scales_at(trajectories: Trajectories, stride: int) -> tuple[Scales, float] 
 
 
 def _scales(trajectories: Trajectories) -> tuple[Scales, float]:
-    """Scales at the recording interval, and the correlation of successive steps; 0 if by chance."""
+    """Estimate scales, and the correlation of successive steps (0 if not significant)."""
     dx, duration, run, index, dt = _steps(trajectories)
     if len(dx) == 0:
-        raise DriftbayesError(
-            "no trajectory has two positions, so nothing is known about how the particles move; "
-            "check the column of ids"
-        )
+        raise DriftbayesError("no trajectory has two positions; check the column of ids")
     if not np.any(dx):
         raise DriftbayesError(
             f"all {len(dx)} displacements are zero, so the data have no scale; "
@@ -241,7 +237,7 @@ def _scales(trajectories: Trajectories) -> tuple[Scales, float]:
 
 
 def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray, IntArray, float]:
-    """Steps, their durations, the run and the place in it of each, and the time step of a lag."""
+    """Return steps, their durations, runs and indices in the run, and the time of one lag."""
     dt = trajectories.recording_interval
     rows = np.flatnonzero(trajectories.observed if dt is None else trajectories.on_grid)
     every = -(-len(rows) // MAX_POSITIONS)
@@ -263,9 +259,9 @@ def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray
         keep, index, used = duration <= SILENCE * dt, first, duration
     else:
         keep, index = single, trajectories.grid_index[rows[first]]
-        # Not the difference of two stamps, which may have been rounded.
+        # Differences of stamps may be affected by rounding.
         used = np.full(len(dx), dt)
-    # A silence ends the run, and so does the end of the trajectory or of the block.
+    # A run ends at a gap, and at the end of a trajectory or block.
     silent = np.concatenate([[False], duration[:-1] > SILENCE * dt])
     run = np.cumsum(silent | (np.diff(first, prepend=first[0]) > 1), dtype=np.int64)
     return dx[keep], used[keep], run[keep], index[keep], dt
@@ -274,9 +270,9 @@ def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray
 def _integral_scale(
     values: FloatArray, weight: FloatArray, run: IntArray, index: IntArray
 ) -> tuple[float, float]:
-    """Integral of the normalised autocovariance up to its first zero crossing, in steps.
+    """Integrate the normalised autocovariance up to its first zero crossing, in steps.
 
-    And its value one step apart, or 0 if that may be chance.
+    Also return its value at lag one, or 0 if not significant.
     """
     longest = int(np.bincount(run - run.min()).max())
     n_lags = longest // 2 + 1
@@ -286,7 +282,7 @@ def _integral_scale(
         n = products.shape[1]
         totals[:n] += products.sum(axis=0)
         weights[:n] += pairs.sum(axis=0)
-    # A lag that no pair covers has rounding noise for a weight; there the integral has to end.
+    # At a lag without pairs, the weight is rounding noise: the integral ends there.
     known = weights > 1e-9 * weights[0]
     correlation = 0.0
     if n_lags > 1 and known[1] and totals[0] > 0:
@@ -305,31 +301,31 @@ def _integral_scale(
 def lag_one_doubts(
     data: Displacements, options: Collection[str] = (), *, is_every_fix: bool = True
 ) -> list[tuple[str, str]]:
-    """Say what noise, blur or drift the steps show that no model takes into account.
+    """Describe signs of noise, blur or drift that no model takes into account.
 
-    Measurement errors make successive steps correlate negatively, down to -1/2 where there is
-    nothing else; an exposure of a whole step makes them correlate by 1/4, and no others.
+    Measurement errors alone give successive steps the correlation -1/2. An exposure of a whole step
+    gives them the correlation 1/4, and no correlation at longer lags.
 
     Args:
         data: Displacements at one tau.
-        options: Options that some model has ("noise", "blur", "mean", ...).
+        options: Options of the models compared ("noise", "blur", "mean", ...).
         is_every_fix: Whether tau is the recording interval, where blur matters.
 
     Returns:
-        Of each a clause for a verdict and a sentence; empty if there is nothing to say.
+        A clause for a verdict and a sentence for each sign; empty if there is none.
     """
     dx, interval = data.dx, data.interval[:, None]
     owner = np.repeat(np.unique(data.trajectory, return_inverse=True)[1], data.row_sizes)
     n = int(owner.max(initial=-1)) + 1
     flow = dx.sum(axis=0) / interval.sum()
-    # Steps of uneven durations, each on the scale of a step of the typical one.
+    # Scale steps of different durations to the typical duration.
     white = (dx - flow * interval) * np.sqrt(np.median(interval) / interval)
-    # No single step decides: lengths end at a multiple of the median of their trajectory.
+    # Clip long steps, so that no single one decides.
     length = np.linalg.norm(white, axis=1)
     order = np.lexsort((length, owner))
     counts = np.bincount(owner, minlength=n)
     median = length[order][np.cumsum(counts) - counts + counts // 2]
-    limit = _LARGEST_STEP * median[owner]
+    limit = _MAX_STEP * median[owner]
     white = white * np.where(length > limit, limit / np.maximum(length, 1e-300), 1.0)[:, None]
     square = np.bincount(owner, np.sum(white**2, axis=1), n) / len(dx)
     if not square.sum() > 0:
@@ -342,12 +338,13 @@ def lag_one_doubts(
     is_clear = abs(one[0]) > _SIGMAS * one[1]
     if is_clear and one[0] < _NOISY and "noise" not in options and data.position_sd is None:
         sentence = (
-            f"{text}, as measurement noise or confinement makes them; add +noise to the models"
+            f"{text}, as expected from measurement noise or confinement; add +noise to the models"
         )
         if one[0] < _DOMINATED:
             sentence = (
-                f"measurement noise dominates: {text}, and -0.5 is noise alone, so a diffusivity "
-                "without it is about σ²/τ; add +noise to the models, or use a longer sampling time"
+                f"measurement noise dominates: {text}, where noise alone gives -0.5 and an "
+                "apparent diffusivity of σ²/τ; add +noise to the models, or use a longer sampling "
+                "time"
             )
         found.append((f"measurement error {what}: compare with brownian+noise", sentence))
     is_short = abs(two[0]) < max(_SIGMAS * two[1], 0.02)
@@ -355,9 +352,9 @@ def lag_one_doubts(
     if is_clear and blurs and _BLURRED[0] < one[0] < _BLURRED[1] and is_short:
         exposure = min(6 * one[0] / (1 + 2 * one[0]), 1.0)
         sentence = (
-            f"{text} and those farther apart do not, as an exposure of {exposure:.0%} of the frame "
-            "interval or a velocity that is forgotten within it makes them; add +blur with the "
-            "exposure of the camera, or use a longer sampling time"
+            f"{text} and those farther apart do not, as expected from an exposure of "
+            f"{exposure:.0%} of the frame interval or a velocity with a shorter memory; add +blur "
+            "with the exposure of the camera, or use a longer sampling time"
         )
         clause = f"motion blur or smoothing {what}: compare at a longer tau, or with brownian+blur"
         found.append((clause, sentence))
@@ -370,7 +367,7 @@ def lag_one_doubts(
             length, time = data.length_unit, data.time_unit
             unit = f" {length}/{time}" if length and time else ""
             sentence = (
-                f"particles drift together, on the average at ({numbers}){unit}; add +mean to the "
+                f"particles drift together, on average at ({numbers}){unit}; add +mean to the "
                 "models"
             )
             found.append((f"a mean flow {what}: compare with brownian+mean", sentence))
@@ -380,9 +377,9 @@ def lag_one_doubts(
 def _correlation(
     steps: FloatArray, run: IntArray, owner: IntArray, square: FloatArray, lag: int
 ) -> tuple[float, float]:
-    """Correlation of steps of a run so many apart, and its standard error.
+    """Compute the correlation of steps of a run at a lag, and its standard error.
 
-    From the differences between trajectories, but no less than that of independent steps.
+    The error is from the differences between trajectories, but at least that of independent steps.
     """
     pair = run[lag:] == run[:-lag]
     n_pairs, n = int(pair.sum()), len(square)
@@ -391,7 +388,7 @@ def _correlation(
     products = np.sum(steps[lag:] * steps[:-lag], axis=1)[pair]
     own = np.bincount(owner[lag:][pair], products, n) / n_pairs
     found = float(own.sum() / square.sum())
-    # Of the sizes as they are: one restless trajectory counts for itself, not for all.
+    # From the actual sizes, so that one energetic trajectory does not count for all.
     sizes = np.sum(steps**2, axis=1)
     spread = np.sum((sizes[lag:] * sizes[:-lag])[pair]) / steps.shape[1]
     error = float(np.sqrt(spread) / n_pairs / square.sum())

@@ -1,7 +1,7 @@
-r"""Survey trajectories: how they are sampled and rounded, and which sampling times suit them.
+r"""Survey of trajectories: sampling, rounding, and suggested sampling times.
 
 A position rounded to multiples of a step $s$ has an error of standard deviation $s / \sqrt{12}$,
-which at short sampling times looks like a measurement error, because it is one.
+which acts as a measurement error at short sampling times.
 """
 
 __all__ = ["Quantisation", "Survey", "grid_step", "quantisation", "survey"]
@@ -17,33 +17,32 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray
 
 _EARTH = 6371e3
-# Enough rows to find a step, few enough for any file.
+# Enough rows to find a step in any file.
 _MAX_ROWS = 100_000
-# Of larger numbers no difference or square need be finite.
-_LARGEST = 1e150
+# Differences and squares of larger numbers may overflow.
+_MAX_VALUE = 1e150
 _MIN_ROWS, _MIN_VALUES = 20, 4
-# Intervals that differ by less than this share of the typical one are alike: the first of these
-# at which half of them are.
+# Relative differences of alike intervals; the first at which half of them are alike is used.
 _ALIKE = (1e-3, 1e-2, 0.1)
-# Half of the trajectories keep this many steps at the longest sampling time that is suggested.
+# Half of the trajectories have this many steps at the longest suggested sampling time.
 _STEPS_LEFT = 5
 _MAX_TAUS = 12
 _MIN_STEPS = 20
-# With fewer intervals alike than this, most fixes fall between the sampling times.
+# With a smaller fraction of alike intervals, most fixes fall between the sampling times.
 _MIN_ALIKE = 0.5
 
 
 @dataclass(frozen=True)
 class Quantisation:
-    """How finely one coordinate is written.
+    """Resolution of one coordinate in the file.
 
     Args:
-        axis: Its name.
-        step: Between neighbouring values, in `unit`; of single precision at the largest value.
-        unit: Of the step: degrees, or that of the positions.
-        single: Whether it is the step of single precision, not of a number of digits.
+        axis: Name of the coordinate.
+        step: Step between neighbouring values, in `unit`; at the largest value if `single`.
+        unit: Unit of the step: degrees, or that of the positions.
+        single: Whether the step is that of single precision, not of a number of digits.
         length: The step as a length, in the unit of the positions.
-        noise: Standard deviation of the error of rounding, in the unit of the positions.
+        noise: Standard deviation of the rounding error, in the unit of the positions.
     """
 
     axis: str
@@ -55,10 +54,10 @@ class Quantisation:
 
 
 def quantisation(trajectories: Trajectories) -> list[Quantisation]:
-    """The coordinates that are written in steps, with those steps.
+    """Find the coordinates that are rounded to a step.
 
     Args:
-        trajectories: If they were laid on a plane, degrees are looked at, and not metres.
+        trajectories: Positions converted from degrees are tested in degrees.
     """
     rows = np.flatnonzero(trajectories.observed)
     if len(rows) > _MAX_ROWS:
@@ -70,7 +69,7 @@ def quantisation(trajectories: Trajectories) -> list[Quantisation]:
     else:
         names, unit = ("longitude", "latitude"), "degrees"
         values = trajectories.lonlat[rows]
-        # What a metre is in the unit of positions that were laid on a plane.
+        # Length of a metre in the unit of positions.
         per_metre = length_factor("m", trajectories.length_unit or "m")[0]
         metres = np.radians(1.0) * _EARTH * per_metre
         shrunk = float(np.cos(np.radians(np.median(values[:, 1])))) if len(values) else 1.0
@@ -88,16 +87,16 @@ def quantisation(trajectories: Trajectories) -> list[Quantisation]:
 
 
 def grid_step(values: FloatArray) -> float | None:
-    """The step of which all differences between values are multiples, or None.
+    """Find the step of which all differences between values are multiples, or None.
 
     Args:
-        values: Numbers, any number of times each.
+        values: Numbers, with or without duplicates.
     """
     distinct = np.unique(values[np.isfinite(values)])
     if len(values) < _MIN_ROWS or len(distinct) < _MIN_VALUES:
         return None
     largest = np.abs(distinct).max()
-    if not largest < _LARGEST:
+    if not largest < _MAX_VALUE:
         return None
     slack = 8 * np.spacing(largest)
     gaps = np.sort(np.diff(distinct))
@@ -107,7 +106,7 @@ def grid_step(values: FloatArray) -> float | None:
     step = float(gaps[0])
     for gap in gaps[1:200].tolist():
         step = _common(step, gap, 100 * slack)
-        # Finer than this it is rounding that is seen, and not a grid.
+        # A finer step is rounding, not a grid.
         if step < 1000 * slack:
             return None
     offsets = distinct - distinct[0]
@@ -121,11 +120,11 @@ def grid_step(values: FloatArray) -> float | None:
     return step if off <= 0.01 * step + 2 * slack and off < 0.1 * step else None
 
 
-def _common(one: float, other: float, slack: float) -> float:
-    """Greatest common divisor of two lengths that are not exact."""
-    while other > slack:
-        one, other = other, abs(one - np.round(one / other) * other)
-    return one
+def _common(a: float, b: float, slack: float) -> float:
+    """Compute the greatest common divisor of two inexact lengths."""
+    while b > slack:
+        a, b = b, abs(a - np.round(a / b) * b)
+    return a
 
 
 def _single_precision(values: FloatArray) -> float | None:
@@ -138,22 +137,22 @@ def _single_precision(values: FloatArray) -> float | None:
 
 @dataclass(frozen=True)
 class Survey:
-    """What `survey` finds; None where there is too little to say.
+    """Sampling and rounding of trajectories; None where there are too few data.
 
     Args:
-        interval: The most common time between fixes.
-        share: The part of all intervals that are alike to it.
-        n_gaps: Intervals of more than one and a half of it.
-        longest_gap: The longest of these.
+        interval: Most common time between fixes.
+        share: Fraction of intervals alike to it.
+        n_gaps: Number of intervals longer than 1.5 times that.
+        longest_gap: Longest of these.
         step_rms: Root mean square displacement per axis over that interval.
-        quantisation: Coordinates written in steps.
-        tau_low: The shortest sampling time that suits, or None if fixes are better used each at its
-            own interval (`--tau all`).
-        tau_high: The longest.
-        n_taus: How many between the two.
+        quantisation: Coordinates rounded to a step.
+        tau_low: Shortest suggested sampling time, or None if every fix should be used at its own
+            interval (`--tau all`).
+        tau_high: Longest suggested sampling time.
+        n_taus: Suggested number of sampling times.
         dates: First and last time, if times are dates.
-        jumps: Steps of more than half of its range along each axis, where others are far shorter:
-            what a periodic domain leaves.
+        jumps: Number of steps longer than half the range along each axis where others are far
+            shorter, as in a periodic domain.
     """
 
     interval: float | None
@@ -170,15 +169,15 @@ class Survey:
 
     @property
     def noise(self) -> float:
-        """Error of rounding, in the unit of positions: the largest of all axes."""
-        return max((one.noise for one in self.quantisation), default=0.0)
+        """Largest rounding error of all axes, in the unit of positions."""
+        return max((rounding.noise for rounding in self.quantisation), default=0.0)
 
 
 def survey(trajectories: Trajectories) -> Survey:
-    """Look at how trajectories are sampled.
+    """Survey the sampling of trajectories.
 
     Args:
-        trajectories: Any, also those of which nothing can be inferred.
+        trajectories: Any trajectories, even if nothing can be inferred from them.
     """
     interval, share = _typical(trajectories)
     gaps = trajectories.intervals[trajectories.intervals > 1.5 * (interval or np.inf)]
@@ -203,7 +202,7 @@ def _typical(trajectories: Trajectories) -> tuple[float | None, float | None]:
     if len(intervals) == 0:
         return None, None
     for width in _ALIKE:
-        # On a logarithmic scale: intervals may span milliseconds to years.
+        # On a logarithmic scale, since intervals may range from milliseconds to years.
         bins = np.round(np.log(intervals) / width)
         kinds, counts = np.unique(bins, return_counts=True)
         alike = np.abs(bins - kinds[counts.argmax()]) <= 1
@@ -212,7 +211,7 @@ def _typical(trajectories: Trajectories) -> tuple[float | None, float | None]:
     interval = float(np.median(intervals[alike]))
     dt = trajectories.recording_interval
     if dt is not None and abs(interval - dt) <= _ALIKE[0] * dt:
-        # Refined over the whole record.
+        # Fitted to the whole record.
         interval = dt
     return interval, float(alike.mean())
 
@@ -222,7 +221,7 @@ def _step_rms(trajectories: Trajectories, interval: float | None) -> float | Non
         return None
     same = np.diff(trajectories.trajectory_index) == 0
     close = same & (np.abs(np.diff(trajectories.times) - interval) <= 0.5 * interval)
-    # Positions near the largest number there is have no differences.
+    # Differences of very large positions overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         steps = np.diff(trajectories.positions, axis=0)[close]
         steps = steps[np.isfinite(steps).all(axis=1)]
@@ -261,18 +260,18 @@ def _taus(
 
 
 def _dates(trajectories: Trajectories) -> tuple[str, str] | None:
-    """First and last time as dates, if the file had dates."""
+    """Return the first and last time as dates, if the file had dates."""
     origin = trajectories.provenance.get("time_origin")
     if origin is None:
         return None
     try:
         start = datetime.fromisoformat(str(origin))
-        # One without a zone is UTC, wherever this runs.
+        # A date without a zone is UTC.
         start = start.replace(tzinfo=start.tzinfo or UTC)
         factor = time_factor(trajectories.time_unit)[0]
         ends = (float(trajectories.times.min()), float(trajectories.times.max()))
         dates = [start + timedelta(seconds=time * factor) for time in ends]
-    # A year that the calendar does not have, or an origin that is none.
+    # A year beyond the calendar, or an invalid origin.
     except (ValueError, OverflowError, DriftbayesError):
         return None
     first, last = (date.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") for date in dates)

@@ -1,1 +1,1 @@
-"""Explore: a local web page to try files, models and priors. Import from its modules."""
+"""Local web page to try files, models and priors."""

@@ -23,9 +23,9 @@ from driftbayes.report.tracks import trajectories_svg
 from driftbayes.representation import Curve, Panel, describe, number, repeat_command, with_unit
 from driftbayes.typing import FloatArray
 
-# Models are evaluated at as many lags as there can be sampling times, so that each operation is
-# compiled once.
-_LAGS = 12
+# Models are evaluated at the maximum number of sampling times, so that each operation is compiled
+# once.
+_N_LAGS = 12
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class CompareRequest:
     Args:
         models: Names of models, with options.
         u_rms: Root mean square speed for the priors; None estimates it from the data.
-        timescale: Time scale for the priors; None likewise.
+        timescale: Time scale for the priors; None estimates it from the data.
     """
 
     models: tuple[str, ...]
@@ -43,7 +43,7 @@ class CompareRequest:
     timescale: float | None = None
 
     def hypotheses(self, trajectories: Trajectories, tau: float | None) -> HypothesisSet:
-        """Make the hypotheses for these trajectories at a sampling time, the shortest of a scan."""
+        """Make the hypotheses for trajectories, at the shortest sampling time of a scan."""
         return make_hypotheses(
             self.models, trajectories, u_rms=self.u_rms, timescale=self.timescale, tau=tau
         )
@@ -53,7 +53,7 @@ def data_card(number_of_data: str, data: DataSet) -> dict[str, Any]:
     """Describe a data set.
 
     Args:
-        number_of_data: Number by which the page asks for it.
+        number_of_data: Number by which the page identifies it.
         data: The data set.
     """
     trajectories, found = data.trajectories, data.survey
@@ -83,7 +83,7 @@ def data_card(number_of_data: str, data: DataSet) -> dict[str, Any]:
 
 
 def _scales(trajectories: Trajectories) -> dict[str, str] | None:
-    """Scales that default priors take from the data."""
+    """Estimate the scales of default priors from the data."""
     try:
         found = data_scales(trajectories)
     except DriftbayesError:
@@ -99,7 +99,7 @@ def comparison_answer(
     Args:
         data: The data set.
         request: Models and priors.
-        hypotheses: The hypotheses made of them.
+        hypotheses: Hypotheses of the request.
         found: Their comparison.
     """
     evidences = list(found.evidences.values())
@@ -146,7 +146,7 @@ def panel_answer(panel: Panel) -> dict[str, Any]:
 
 
 def _commands(data: DataSet, request: CompareRequest, tau: float) -> list[str]:
-    """Commands that repeat a comparison."""
+    """Return the commands that repeat a comparison."""
     given = request.u_rms is not None and request.timescale is not None
     options = {
         "tau": f"{tau:.10g}" if data.taus else "all",
@@ -159,7 +159,7 @@ def _commands(data: DataSet, request: CompareRequest, tau: float) -> list[str]:
 
 
 def _dependence(found: Comparison) -> list[str]:
-    """A warning if dependence between particles overstates the evidence."""
+    """Return a warning if dependence between particles overstates the evidence."""
     if found.dependence is None:
         return []
     return [f"{found.dependence['sentence']} (see `driftbayes dependence`)"]
@@ -173,11 +173,11 @@ def _finite(value: float) -> float | None:
 
 
 def fits_panel(data: DataSet, hypotheses: Sequence[Hypothesis], found: Comparison) -> Panel | None:
-    """Describe the mean square displacement over 2τ, of the data and of each fitted model.
+    """Describe the mean square displacement over 2τ of the data and of each fitted model.
 
     Args:
         data: The data set.
-        hypotheses: Hypotheses that were compared.
+        hypotheses: Hypotheses of the comparison.
         found: Their comparison at one sampling time.
     """
     if len(data.taus) < 2:
@@ -198,7 +198,7 @@ def fits_panel(data: DataSet, hypotheses: Sequence[Hypothesis], found: Compariso
         curves,
         ("log", "linear"),
         (),
-        "Mean square displacement over 2τ against τ: of the data, and of each model with the "
+        "Mean square displacement over 2τ against τ, for the data and for each model with the "
         "parameters inferred at the chosen sampling time",
     )
 
@@ -206,9 +206,9 @@ def fits_panel(data: DataSet, hypotheses: Sequence[Hypothesis], found: Compariso
 def model_spread(
     hypothesis: Hypothesis, record: Evidence, taus: FloatArray, trajectories: Trajectories
 ) -> FloatArray:
-    """Return the mean square over 2τ that a model expects, with measurement errors and mean flow.
+    """Compute the expected mean square over 2τ of a model, with measurement errors and mean flow.
 
-    NaN where it is not finite or depends on where particles are.
+    NaN if it is not finite or depends on position.
 
     Args:
         hypothesis: Model and priors.
@@ -221,7 +221,7 @@ def model_spread(
     theta = jnp.asarray([record.map[name] for name in hypothesis.names])
     model: Any = hypothesis.at(theta)
     values = {name: float(value) for name, value in hypothesis.values(theta).items()}
-    lags = np.resize(taus, max(_LAGS, len(taus)))
+    lags = np.resize(taus, max(_N_LAGS, len(taus)))
     errors = trajectories.position_sd
     known = 0.0 if errors is None else float(np.mean(errors[trajectories.observed] ** 2))
     classes = getattr(model, "classes", (model,))
@@ -238,7 +238,7 @@ def model_spread(
 def _mean_scale(
     hypothesis: Hypothesis, values: Mapping[str, float], derived: Mapping[str, float]
 ) -> float:
-    """Mean diffusivity over axes and particles, relative to the scale of the model."""
+    """Return the mean diffusivity over axes and particles, relative to the scale parameter."""
     if "gradient" in values:
         return float("nan")
     if "scatter" in values:

@@ -1,4 +1,4 @@
-"""Requests of the page; every answer is plain numbers and text."""
+"""Requests of the page, answered in plain numbers and text."""
 
 import io
 import secrets
@@ -21,7 +21,7 @@ from driftbayes.explore.uploads import check_size, receive
 from driftbayes.magnitudes import checked
 from driftbayes.representation import render
 
-# Whether the page that sent a request still waits for the answer.
+# Returns whether the page still waits for the answer.
 IsConnected = Callable[[], bool]
 
 
@@ -31,7 +31,7 @@ class Explorer:
     Args:
         max_upload: Largest body of a request with files, in bytes.
         read: Function that reads a file.
-        prepare: Called first in the process that computes.
+        prepare: Called first in the compute process.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Explorer:
         self.max_upload = max_upload
         self.compute = compute.ComputeProcess(prepare)
         self._read = read
-        # Warnings are caught while a file is read, which only one thread may do at a time.
+        # Only one thread at a time may catch the warnings of reading a file.
         self._reading = threading.Lock()
         self.session = Session()
         self._latest = LatestOnly()
@@ -55,12 +55,12 @@ class Explorer:
         return self.compute.is_busy or self._reading.locked()
 
     def close(self) -> None:
-        """Stop all computations, and remove everything that was uploaded."""
+        """Stop all computations, and remove uploads."""
         self.compute.close()
         self.session.close()
 
     def open_file(self, path: Path, options: str = "", name: str | None = None) -> dict[str, Any]:
-        """Read a file with which every page begins.
+        """Read the initial file of every page.
 
         Args:
             path: The file.
@@ -72,7 +72,7 @@ class Explorer:
         return answer
 
     def warm_up(self) -> None:
-        """Compile in the background what the first request most likely needs."""
+        """Compile the programs of a typical first request in the background."""
 
         def run() -> None:
             with suppress(compute.Abandoned, DriftbayesError):
@@ -91,7 +91,7 @@ class Explorer:
         return render("driftbayes.explore", "page.html", version=__version__, **tables)
 
     def start(self) -> dict[str, Any]:
-        """Return what the scripts of the page begin with."""
+        """Return the initial state of the page."""
         first = self.session.first
         return {
             "max_upload": self.max_upload,
@@ -102,7 +102,7 @@ class Explorer:
         }
 
     def upload(self, stream: io.BufferedIOBase, length: int, options: str) -> dict[str, Any]:
-        """Keep what the page sends, and read it.
+        """Store an upload, and read it.
 
         Args:
             stream: Body of the request.
@@ -122,8 +122,7 @@ class Explorer:
         """Read the file of `data` again with other `options`."""
         data = self.session.data(request.get("data"))
         if data.path is None:
-            msg = "these data were simulated, not read from a file; drop a file first"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("these data are simulated; drop a file first")
         return self._open(data.path, str(request.get("options", "")), data.name)
 
     def simulate(
@@ -164,12 +163,12 @@ class Explorer:
         return {"scan": number, **job.answer()}
 
     def scan_state(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the progress of `scan`, of which the page shows `have` sampling times."""
+        """Return the progress of `scan`; the page already shows `have` sampling times."""
         have = request.get("have", -1)
         return self.session.scan(request.get("scan")).answer(have if isinstance(have, int) else -1)
 
     def cancel(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Stop a `scan`; the sampling times done are kept."""
+        """Stop a `scan`, but keep completed sampling times."""
         job = self.session.scan(request.get("scan"))
         job.cancel()
         return job.answer()
@@ -215,7 +214,7 @@ class Explorer:
     def _newest(
         self, kind: str, request: Mapping[str, Any], is_connected: IsConnected
     ) -> IsConnected:
-        """Whether the page waits for this request, and has not sent a newer one of its kind."""
+        """Return a test whether the page still waits for this request and sent no newer one."""
         name = f"{request.get('page', '')}/{kind}"
         number = self._latest.enter(name)
         return lambda: self._latest.is_newest(name, number) and is_connected()

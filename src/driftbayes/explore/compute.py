@@ -1,7 +1,7 @@
-"""Compute in a child process, one request at a time; it is killed if nobody waits for the result.
+"""Computation in a child process, one request at a time.
 
 Neither a compiler nor a long integral can be interrupted from another thread, but a process can be
-killed. Compiled programs are cached on disk for its successor.
+killed if its result is no longer wanted. Compiled programs are cached on disk for the next process.
 """
 
 import threading
@@ -19,24 +19,23 @@ from driftbayes.inference import Hypothesis
 from driftbayes.processes import Child, ChildDied
 from driftbayes.workflow.analyses import with_doubts
 
-# Seconds between checks whether somebody still waits.
+# Seconds between checks whether the result is still wanted.
 _POLL = 0.1
-# Seconds for which an unwanted computation may go on, since a new process takes longer to start.
+# Seconds for which an unwanted computation may continue, since starting a process takes longer.
 _GRACE = 1.0
-# Data sets that the child holds.
+# Maximum number of data sets in the child.
 _MAX_DATA = 4
 
-
-# In the child: data sets by their keys.
+# Data sets in the child, by key.
 _kept: dict[str, DataSet] = {}
 
 
 class Abandoned(Exception):
-    """Nobody waits for the result any more."""
+    """The result is no longer wanted."""
 
 
 def prepare() -> None:
-    """Set JAX to double precision in the child."""
+    """Enable double precision of JAX in the child."""
     import jax
 
     jax.config.update("jax_enable_x64", True)  # noqa: FBT003
@@ -48,7 +47,7 @@ def keep(key: str, data: Portable, dropped: Sequence[str]) -> None:
     Args:
         key: Key of the data set.
         data: The data set.
-        dropped: Keys of those to drop.
+        dropped: Keys of data sets to drop.
     """
     for old in dropped:
         _kept.pop(old, None)
@@ -70,7 +69,7 @@ def compare(key: str, request: CompareRequest, tau: float | None) -> dict[str, A
     """
     data = _kept[key]
     hypotheses = request.hypotheses(data.trajectories, tau)
-    found = _judged(data, hypotheses.hypotheses, tau)
+    found = _compare(data, hypotheses.hypotheses, tau)
     return comparison_answer(data, request, hypotheses, found)
 
 
@@ -78,17 +77,17 @@ def compare_tau(key: str, request: CompareRequest, tau: float) -> Comparison:
     """Compare models at one sampling time of a scan in the child."""
     data = _kept[key]
     hypotheses = request.hypotheses(data.trajectories, min(data.taus)).hypotheses
-    return _judged(data, hypotheses, tau)
+    return _compare(data, hypotheses, tau)
 
 
-def _judged(data: DataSet, hypotheses: Sequence[Hypothesis], tau: float | None) -> Comparison:
-    """Compare hypotheses, with what makes the verdict doubtful."""
+def _compare(data: DataSet, hypotheses: Sequence[Hypothesis], tau: float | None) -> Comparison:
+    """Compare hypotheses, with caveats."""
     steps = data.displacements(tau)
     return with_doubts(data.trajectories, compare_hypotheses(hypotheses, steps), steps, hypotheses)
 
 
 def warm_up() -> None:
-    """Compile in the child what the first request most likely needs."""
+    """Compile the programs of a typical first request in the child."""
     theta = {about["name"]: about["value"] for about in sliders()[str(START["model"])]}
     data = simulate({**START, "theta": theta})
     keep(data.key, data.portable, ())
@@ -97,7 +96,7 @@ def warm_up() -> None:
 
 
 class ComputeProcess:
-    """A child process that computes for all requests, one at a time.
+    """Child process that computes for all requests, one at a time.
 
     Args:
         prepare: Called in the child before anything else.
@@ -129,12 +128,12 @@ class ComputeProcess:
         Args:
             function: Function that the child can import.
             *arguments: Arguments of the function.
-            data: Data set, whose key is the first argument; it is sent once.
-            is_wanted: Whether somebody still waits for the result.
-            when_idle: Whether to let all others go first.
+            data: Data set, whose key becomes the first argument; it is sent once.
+            is_wanted: Returns whether the result is still wanted.
+            when_idle: Whether to wait until there are no other requests.
 
         Raises:
-            Abandoned: Nobody waits any more, or this process ends.
+            Abandoned: The result is no longer wanted, or this process ends.
             DriftbayesError: The child raised it, or was killed.
         """
         with self._turn(is_wanted, when_idle=when_idle):
@@ -151,17 +150,17 @@ class ComputeProcess:
                 if self._closed:
                     raise Abandoned from error
                 raise DriftbayesError(
-                    f"the computation was ended by the system ({error.reason}), most likely for "
-                    "lack of memory; use fewer data or fewer models"
+                    f"the system ended the computation ({error.reason}), probably for lack of "
+                    "memory; use fewer data or fewer models"
                 ) from error
 
     def close(self) -> None:
-        """End the child, whatever it is doing."""
+        """End the child, even if it is busy."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
             if self._child is not None and self._busy:
-                # Whoever waits for it cleans up.
+                # The waiting thread cleans up.
                 self._child.interrupt()
             else:
                 self._forget()
@@ -191,7 +190,7 @@ class ComputeProcess:
         if self._child is None:
             self._child = Child(self._prepare)
             if self._closed:
-                # Closed meanwhile, by somebody who did not see it.
+                # Closed by another thread in the meantime.
                 self._child.kill()
                 raise Abandoned
         return self._child
@@ -218,7 +217,7 @@ class ComputeProcess:
             unwanted_since = None if is_wanted() else unwanted_since or now
             if unwanted_since is not None and now - unwanted_since >= _GRACE:
                 self._forget()
-                # Its successor starts at once, and is there when the next request comes.
+                # Start the next process at once, to be ready for the next request.
                 self._started()
                 raise Abandoned
         if unwanted_since is not None:

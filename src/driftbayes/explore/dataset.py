@@ -1,4 +1,4 @@
-"""Data sets of the page: read from files or simulated from a model."""
+"""Data sets of the page, read from files or simulated."""
 
 import math
 import secrets
@@ -21,7 +21,7 @@ from driftbayes.models import MODELS
 from driftbayes.representation import repeat_command
 from driftbayes.typing import FloatArray
 
-# A few sizes only: a program is compiled for each.
+# Few sizes, since a program is compiled for each.
 CHOICES: dict[str, tuple[float, ...]] = {
     "particles": (3, 10, 30, 100),
     "steps": (50, 100, 200, 400),
@@ -51,9 +51,9 @@ class Reading:
 
     Args:
         trajectories: The trajectories.
-        format: Format of the file in words; empty if it is not known.
-        options: Options of the command line with which it was read.
-        notes: What was done to it, in words.
+        format: Description of the format; empty if unknown.
+        options: Reading options of the command line.
+        notes: Notes on changes to the data.
     """
 
     trajectories: Trajectories
@@ -62,14 +62,14 @@ class Reading:
     notes: Sequence[str] = ()
 
 
-# What another process needs of a data set: what was read, its name, and the command that made it.
+# Arguments of `DataSet` that are sent to another process.
 Portable: TypeAlias = tuple[Reading, str, str]
 # Reads a file with options of the command line.
 Read = Callable[[Path, str], Reading]
 
 
 def read_file(path: Path, options: str) -> Reading:
-    """Read a file without options, which only the command line can parse."""
+    """Read a file; options need the parser of the command line."""
     if options.strip():
         msg = f"reading options need the command `driftbayes explore`, got {options!r}"
         raise DriftbayesError(msg)
@@ -81,11 +81,11 @@ class DataSet:
     """Trajectories to which models are fitted.
 
     Args:
-        reading: The trajectories, and how they were read.
+        reading: Contents of the file.
         name: Name on the page and in commands.
-        made_by: The command that made the file, if it was simulated.
+        made_by: Command that simulated the file, if any.
         path: Path of the file, to be read again with other options.
-        key: Identifies it in the process that computes.
+        key: Identifier in the compute process.
     """
 
     reading: Reading
@@ -98,7 +98,7 @@ class DataSet:
 
     @property
     def portable(self) -> Portable:
-        """What another process needs of it: arguments of `DataSet`."""
+        """Arguments of `DataSet` that are sent to another process."""
         return self.reading, self.name, self.made_by
 
     @property
@@ -108,12 +108,12 @@ class DataSet:
 
     @cached_property
     def survey(self) -> Survey:
-        """How they are sampled."""
+        """Sampling and rounding of the trajectories."""
         return survey(self.trajectories)
 
     @cached_property
     def taus(self) -> list[float]:
-        """Suitable sampling times; none if every fix is better used at its own interval."""
+        """Suggested sampling times; none if every fix should be used at its own interval."""
         low, high = self.survey.tau_low, self.survey.tau_high
         if low is None or high is None:
             return []
@@ -129,7 +129,7 @@ class DataSet:
         try:
             dx = self.displacements(tau).dx
         except DriftbayesError:
-            # All runs between gaps may be shorter.
+            # All runs between gaps may be too short.
             return float("nan")
         return float(np.mean(dx**2) / (2 * tau))
 
@@ -153,7 +153,7 @@ def sliders() -> dict[str, list[dict[str, Any]]]:
                 "symbol": about.symbol,
                 "meaning": about.meaning,
                 "unit": about.unit(),
-                # A share of a whole moves linearly, everything else by factors.
+                # Bounded parameters have linear sliders, others logarithmic ones.
                 "is_log": math.isinf(about.upper),
                 **dict(zip(("value", "low", "high"), _RANGES[parameter], strict=True)),
             }

@@ -1,4 +1,4 @@
-"""Scan sampling times in the background, one after another, with results shown meanwhile."""
+"""Scans over sampling times in the background, with intermediate results."""
 
 import sys
 import threading
@@ -17,7 +17,7 @@ from driftbayes.report.svg import page_colours
 
 
 class ScanJob:
-    """One scan, in a thread of its own.
+    """Scan in a separate thread.
 
     Args:
         data: The data set.
@@ -29,10 +29,9 @@ class ScanJob:
         self, data: DataSet, request: CompareRequest, process: compute.ComputeProcess
     ) -> None:
         if not data.taus:
-            msg = "a scan over sampling times needs regular times, but these are irregular"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("a scan needs regular times, but these are irregular")
         self.data, self.request, self._process = data, request, process
-        # Wrong models or priors are refused at once.
+        # Raises at once if models or priors are wrong.
         request.hypotheses(data.trajectories, min(data.taus))
         self.state, self.error = "running", ""
         self._found: list[Comparison] = []
@@ -45,7 +44,7 @@ class ScanJob:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Stop, also within a sampling time; those done are kept."""
+        """Stop, even within a sampling time; completed ones are kept."""
         self._stop.set()
 
     @property
@@ -54,11 +53,11 @@ class ScanJob:
         return len(self._found) + len(self._skipped)
 
     def scan(self) -> Scan:
-        """Return what is known so far, as `driftbayes.scan` would for these sampling times."""
+        """Return the scan of the completed sampling times, as `driftbayes.scan` would."""
         found = tuple(self._found)
         if not found:
             reasons = list(self._skipped.values())
-            raise DriftbayesError(reasons[0] if reasons else "no sampling time is done yet; wait")
+            raise DriftbayesError(reasons[0] if reasons else "no results yet; wait")
         trajectories = self.data.trajectories
         attributes = provenance_attrs(
             trajectories.fingerprint,
@@ -73,12 +72,12 @@ class ScanJob:
         return Scan(found, dict(self._skipped), attributes)
 
     def answer(self, have: int = -1) -> dict[str, Any]:
-        """Describe its progress; with panels and sentences, if there are more than the page has.
+        """Describe the progress, with panels and sentences if there are new results.
 
         Args:
-            have: Number of sampling times that the page shows already.
+            have: Number of sampling times that the page already shows.
         """
-        # In this order: what is done when the state is read is shown, if that says it is over.
+        # The state is read first, so that a final state includes all results.
         state, done = self.state, self.n_done
         progress = {"state": state, "done": done, "total": len(self.data.taus), "error": self.error}
         if done <= have or not self._found:
@@ -115,7 +114,7 @@ class ScanJob:
         try:
             self.data.displacements(tau)
         except DriftbayesError as error:
-            # One sampling time that the trajectories are too short for must not cost the others.
+            # Trajectories may be too short for one sampling time but not for others.
             self._skipped[tau] = str(error)
             return
         found = self._process.call(

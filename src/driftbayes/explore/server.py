@@ -1,4 +1,4 @@
-"""Serve the page to one person on one machine, with the server of the standard library."""
+"""Local web server of the page."""
 
 import io
 import ipaddress
@@ -26,7 +26,7 @@ from driftbayes.explore.api import Explorer
 from driftbayes.explore.compute import Abandoned
 from driftbayes.explore.uploads import check_size
 
-# Files of the page: package, name and media type. Nothing else is served.
+# Package, name and media type of each file of the page. Nothing else is served.
 _FILES = {
     "/explore.css": ("explore", "explore.css", "text/css"),
     "/report.css": ("report", "report.css", "text/css"),
@@ -39,10 +39,10 @@ _FILES = {
 _MAX_REQUEST = 10**6
 # A page uses at most six connections, each of which takes a thread.
 MAX_CONNECTIONS = 48
-# Seconds that a client may take to begin a request, to send its head, and its body, with what each
-# byte of it adds.
+# Time limits in seconds for a client to begin a request, to send its head, and to send its body,
+# with an allowance per byte.
 _IDLE, _HEAD, _BODY, _BODY_PER_BYTE = 60.0, 10.0, 20.0, 4e-6
-# Scripts and data from this server only, nothing from the network; styles may stand in a drawing.
+# Scripts and data from this server only; drawings may contain styles.
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -60,12 +60,12 @@ _OWN = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Guard:
-    """Checks that a request comes from the page of this session.
+    """Check that a request comes from the page of this session.
 
     Args:
         host: Address that the server is bound to.
         port: Port of the server.
-        token: Secret of the session, which only the address in the terminal has.
+        token: Secret of the session, part of the address in the terminal only.
     """
 
     host: str
@@ -73,26 +73,26 @@ class Guard:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
     def refusal(self, headers: Message, *, needs_token: bool) -> str | None:
-        """Return why a request is refused, or None if it is not.
+        """Return the reason to refuse a request, or None to accept it.
 
         Args:
             headers: Headers of the request.
             needs_token: Whether it must have the token.
         """
-        # A foreign name made to point here would let a foreign page read the answers.
+        # Prevents DNS rebinding, by which a foreign page could read the answers.
         hosts = headers.get_all("Host", [])
         if len(hosts) != 1 or not self._is_own(hosts[0]):
-            return "open the address that the terminal shows; this server answers under no other"
+            return "unknown host name; open the address shown in the terminal"
         origin = headers.get("Origin")
         if origin is not None and not self._is_own_origin(origin):
             return "this server answers only its own page"
-        # The page itself holds no secret, and may be opened from a link in another program.
+        # The page itself contains no secret, and may be opened from a link in another program.
         if needs_token and headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             return "this server answers only its own page"
         given = headers.get("X-Driftbayes-Token", "")
-        # Bytes: text that is not ASCII cannot be compared in constant time.
+        # As bytes, since text that is not ASCII cannot be compared in constant time.
         if needs_token and not secrets.compare_digest(given.encode(), self.token.encode()):
-            return "the token of this session is missing; open the address that the terminal shows"
+            return "the token of this session is missing; open the address shown in the terminal"
         return None
 
     def _is_own(self, host: str) -> bool:
@@ -105,7 +105,7 @@ class Guard:
             return False
         if name in _OWN or name == self.host.lower():
             return True
-        # Bound to all addresses, it is reached by any number; only a name can be forged.
+        # Bound to all addresses, the server has any IP address; only names can be forged.
         return self.host in ("0.0.0.0", "::") and _is_address(name)
 
     def _is_own_origin(self, origin: str) -> bool:
@@ -125,14 +125,14 @@ class Server(ThreadingHTTPServer):
     """Server of the page and of the answers to its requests.
 
     Args:
-        explorer: Answers requests.
+        explorer: Object that answers requests.
         host: Address to bind to.
         port: Port to bind to; 0 for a free one.
     """
 
     daemon_threads = True
     block_on_close = False
-    # Beyond the five of the standard library, a client would wait seconds before it tries again.
+    # With the default of five, further clients would wait seconds before they try again.
     request_queue_size = MAX_CONNECTIONS
 
     def __init__(self, explorer: Explorer, host: str = "127.0.0.1", port: int = 0) -> None:
@@ -151,7 +151,7 @@ class Server(ThreadingHTTPServer):
         self.guard = Guard(host, self.server_address[1])
 
     def server_bind(self) -> None:
-        """Bind without looking up the name of this machine, as the base class would."""
+        """Bind without looking up the host name, unlike the base class."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
@@ -164,7 +164,7 @@ class Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, then free its place."""
+        """Serve a connection, then release its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -172,14 +172,14 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Address of the page, with the token in the fragment, which no server sees."""
+        """Address of the page, with the token in the fragment, which is not sent to servers."""
         own = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
         host = own.get(self.guard.host, self.guard.host)
         host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.guard.port}/#{self.guard.token}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print an error, unless the browser went away, and go on."""
+        """Print an error, unless the browser disconnected, and continue."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             traceback.print_exc(file=sys.stderr)
 
@@ -194,14 +194,14 @@ def serve(
     """Serve until interrupted, then remove uploads.
 
     Args:
-        explorer: Answers requests.
+        explorer: Object that answers requests.
         host: Address to bind to.
         port: Port to bind to; 0 for a free one.
         on_ready: Called with the address of the page.
     """
     try:
         with Server(explorer, host, port) as server:
-            # In a thread, so that an interruption finds this one waiting.
+            # In a thread, so that this one can be interrupted.
             thread = threading.Thread(target=server.serve_forever, daemon=True)
             thread.start()
             try:
@@ -216,7 +216,7 @@ def serve(
 
 
 class _DeadlineReader(io.RawIOBase):
-    """Reads a connection until a deadline."""
+    """Reader of a connection with a deadline."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -246,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "driftbayes"
     sys_version = ""
-    # Of an answer as a whole.
+    # Seconds for a whole answer.
     timeout = 60
 
     def setup(self) -> None:
@@ -285,18 +285,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "the length of the request is missing")
             return
         if length > (explorer.max_upload if path == "/api/upload" else _MAX_REQUEST):
-            # Before any of it is read.
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._too_large(length))
             return
         self._reader.allow(_BODY + _BODY_PER_BYTE * length)
         self._answer(path.removeprefix("/api/"), length)
 
     def _is_connected(self) -> bool:
-        """Whether the page has not closed the connection."""
+        """Return whether the page has not closed the connection."""
         try:
             if not select.select([self.connection], [], [], 0)[0]:
                 return True
-            # The next request, or the end of the connection.
+            # Readable: the next request, or the end of the connection.
             return bool(self.connection.recv(1, socket.MSG_PEEK))
         except (OSError, ValueError):
             return False
@@ -315,7 +314,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if what == "upload":
                 options = unquote(self.headers.get("X-Driftbayes-Options", ""))
-                # What is left unread after an error would be taken for a request.
+                # Bytes left unread after an error would be mistaken for a request.
                 self.close_connection = True
                 answer = explorer.upload(self.rfile, length, options)
             else:
@@ -345,7 +344,7 @@ class _Handler(BaseHTTPRequestHandler):
         return int(text) if known else None
 
     def _refuse(self, status: HTTPStatus, sentence: str) -> None:
-        # The body, if there is one, was not read.
+        # The body, if any, was not read.
         self.close_connection = True
         self._send_json(status, {"error": sentence})
 
@@ -370,8 +369,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _refuse_connection(request: socket.socket) -> None:
-    """Refuse a connection that is one too many, without waiting for its request."""
-    sentence = f"more than {MAX_CONNECTIONS} connections at a time; close other pages and try again"
+    """Refuse an excess connection, without waiting for its request."""
+    sentence = f"more than {MAX_CONNECTIONS} connections; close other pages and try again"
     body = json.dumps({"error": sentence}).encode()
     head = (
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=utf-8\r\n"
@@ -380,7 +379,7 @@ def _refuse_connection(request: socket.socket) -> None:
     request.settimeout(1.0)
     with suppress(OSError):
         request.sendall(head.encode() + body)
-        # A connection closed before what the client sent is read is reset, and the answer lost.
+        # Read the request first: closing with unread data resets the connection.
         request.shutdown(socket.SHUT_WR)
         request.settimeout(0.05)
         request.recv(1 << 16)

@@ -15,15 +15,15 @@ from driftbayes.storage.leftovers import sweep, temporary_path
 
 # The oldest are dropped first.
 _MAX_DATA, _MAX_SCANS = 12, 6
-# Every move of a slider makes new data: of one page only the last few are kept, so that they do not
-# displace the files of another. Not only the last, which a late comparison may still need.
+# Every move of a slider makes new data. Few of each page are kept, so that they do not displace
+# files, but more than one, since a late comparison may need an earlier one.
 _MAX_SIMULATED = 3
-# Closed pages leave their numbers behind.
+# Limits the numbers left by closed pages.
 _MAX_KINDS = 1000
 
 
 class LatestOnly:
-    """Numbers of requests, so that one overtaken by a newer one of its kind is dropped."""
+    """Counter of requests by kind, to drop all but the newest."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,36 +33,36 @@ class LatestOnly:
         """Return the number of a new request, which is now the newest."""
         with self._lock:
             number = self._newest.pop(kind, 0) + 1
-            # Put last, so that the kinds not used for longest go first.
+            # Inserted last, so that the least recently used kinds are deleted first.
             self._newest[kind] = number
             while len(self._newest) > _MAX_KINDS:
                 del self._newest[next(iter(self._newest))]
             return number
 
     def is_newest(self, kind: str, number: int) -> bool:
-        """Return whether no newer request has come."""
+        """Return whether there is no newer request."""
         with self._lock:
             return self._newest.get(kind, number) == number
 
 
 class Session:
-    """Data sets and scans by number; uploads in a folder that is removed at the end."""
+    """Data sets and scans by number, and a temporary folder for uploads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._data: OrderedDict[str, DataSet] = OrderedDict()
         self._simulated: OrderedDict[str, list[str]] = OrderedDict()
         self._scans: OrderedDict[str, ScanJob] = OrderedDict()
-        # The data set that every page begins with, which is kept to the end.
+        # Initial data set of every page, which is never dropped.
         self.first_number = ""
         place = Path(tempfile.gettempdir())
-        # Of sessions that were killed.
+        # Removes folders of killed sessions.
         sweep(place)
         self.folder = temporary_path(place / "explore")
         self.folder.mkdir(mode=0o700)
 
     def close(self) -> None:
-        """Stop the scans, and remove everything that was uploaded."""
+        """Stop the scans, and remove uploads."""
         for job in list(self._scans.values()):
             job.cancel()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -74,7 +74,7 @@ class Session:
         return folder
 
     def keep(self, data: DataSet, page: str = "") -> str:
-        """Keep a data set, which a slider of `page` may have made; return its number."""
+        """Keep a data set, simulated by `page` if given, and return its number."""
         number = secrets.token_hex(6)
         with self._lock:
             self._data[number] = data
@@ -92,7 +92,7 @@ class Session:
 
     @property
     def first(self) -> tuple[str, DataSet] | None:
-        """The data set that every page begins with, and its number."""
+        """Number of the initial data set of every page, and the data set."""
         with self._lock:
             found = self._data.get(self.first_number)
         return None if found is None else (self.first_number, found)
@@ -104,12 +104,11 @@ class Session:
             if found is not None:
                 self._data.move_to_end(str(number))
         if found is None:
-            msg = "these data are no longer kept; drop the file again, or simulate again"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("these data have expired; drop the file again, or simulate again")
         return found
 
     def keep_scan(self, job: ScanJob) -> str:
-        """Keep a scan and return its number; the oldest of too many is stopped and dropped."""
+        """Keep a scan and return its number; stop and drop the oldest if there are too many."""
         number = secrets.token_hex(6)
         with self._lock:
             self._scans[number] = job
@@ -122,11 +121,11 @@ class Session:
         with self._lock:
             found = self._scans.get(str(number))
         if found is None:
-            raise DriftbayesError("this scan is no longer kept; start it again")
+            raise DriftbayesError("this scan has expired; start it again")
         return found
 
     def _drop(self, number: str) -> None:
-        """Forget a data set, and remove its upload unless another was read from it."""
+        """Drop a data set, and remove its upload unless another data set uses it."""
         old = self._data.pop(number, None)
         if old is None or old.path is None or self.folder not in old.path.parents:
             return

@@ -1,4 +1,4 @@
-"""Receive uploaded files: one body, a line that lists the files and then their bytes."""
+"""Uploaded files: a request body with a line that lists the files, followed by their bytes."""
 
 import io
 import json
@@ -16,7 +16,7 @@ _MAX_LIST = 8 * 10**6
 _MAX_NAME = 120
 _MAX_DEPTH = 12
 _BLOCK = 1 << 20
-# Names of devices, whatever their suffix.
+# Names of devices, with any suffix.
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
 
 
@@ -29,12 +29,12 @@ def parse_size(text: str) -> int:
     return int(size)
 
 
-def check_size(size: int, most: int) -> None:
-    """Refuse `size` bytes if they are more than `most`, before any is read."""
-    if size > most:
+def check_size(size: int, max_size: int) -> None:
+    """Refuse an upload of `size` bytes if it exceeds `max_size`."""
+    if size > max_size:
         raise DriftbayesError(
-            f"the upload has {_readable(size)}, at most {_readable(most)} are allowed; start with "
-            "--max-upload SIZE, or open the file with `driftbayes explore FILE`"
+            f"the upload has {_readable(size)}, at most {_readable(max_size)} are allowed; start "
+            "with --max-upload SIZE, or open the file with `driftbayes explore FILE`"
         )
 
 
@@ -43,10 +43,10 @@ def safe_name(text: str) -> str:
     base = text.replace("\\", "/").rpartition("/")[2]
     kept = "".join(c if c.isalnum() or c in " ._-+=()[]@,#~" else "_" for c in base).strip(" ")
     if not kept.strip("."):
-        raise DriftbayesError(f"expected the name of a file, got {text!r}; give it another name")
+        raise DriftbayesError(f"expected the name of a file, got {text!r}; rename it")
     if _DEVICES.fullmatch(kept):
         kept = f"_{kept}"
-    # The suffix tells the format.
+    # Keep the suffix, which may determine the format.
     return kept if len(kept) <= _MAX_NAME else kept[-_MAX_NAME:].lstrip(" .")
 
 
@@ -65,20 +65,19 @@ def receive(stream: io.BufferedIOBase, length: int, folder: Path) -> Path:
     for path, size in files:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Two names may have become one.
+        # Two names may have become equal.
         try:
             with target.open("xb") as file:
                 _copy(stream, file, size)
         except (FileExistsError, IsADirectoryError) as error:
-            msg = f"two files would both be called {path.name!r}; give one another name"
-            raise DriftbayesError(msg) from error
+            raise DriftbayesError(f"two files are named {path.name!r}; rename one") from error
     return folder / files[0][0].parts[0]
 
 
 def _listed(line: bytes) -> list[tuple[PurePosixPath, int]]:
     try:
         manifest: Any = json.loads(line)
-        pairs = [(str(one["path"]), one["size"]) for one in manifest["files"]]
+        pairs = [(str(file["path"]), file["size"]) for file in manifest["files"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         pairs = []
     if not 0 < len(pairs) <= _MAX_FILES:
@@ -108,8 +107,7 @@ def _copy(stream: io.BufferedIOBase, file: io.BufferedIOBase, size: int) -> None
     while left:
         block = stream.read(min(left, _BLOCK))
         if not block:
-            msg = "the connection ended before the whole file had come; send it again"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("the connection ended before the end of the file; send it again")
         file.write(block)
         left -= len(block)
 

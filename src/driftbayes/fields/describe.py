@@ -59,7 +59,7 @@ def describe_field(result: FieldFit) -> Card:
         ("|∇κ|√(τ/κ)", _roughness(result)),
     ]
     if result.n_near_walls:
-        facts.append(("left out", f"{result.n_near_walls:,} steps that begin near a wall"))
+        facts.append(("excluded", f"{result.n_near_walls:,} steps that begin near a wall"))
     heads, units = ("sd of ln κ",), (1.0, result.priors.flow)
     return _card(result, facts, heads, units, {"kappa": _unit(result, 2)})
 
@@ -83,7 +83,7 @@ def _card(
     units: tuple[float, ...],
     fields: dict[str, str],
 ) -> Card:
-    """Describe a fit, given facts of its own, its amplitudes, and units of fields by name."""
+    """Describe a fit, given further facts, its amplitudes, and units of fields by name."""
     length, time = result.units
     sides = " × ".join(readable(s, length, 4) for s in result.splines.high - result.splines.low)
     intervals = " × ".join(str(n) for n in result.splines.n_intervals)
@@ -151,7 +151,7 @@ def _range_table(result: AveragedFit, units: dict[str, str]) -> Table:
 
 
 def _by_component(fields: dict[str, FloatArray]) -> dict[str, FloatArray]:
-    """Replace "flow" by its components "flow_x" and "flow_y", and likewise their errors."""
+    """Replace "flow" and its error by their components, for example "flow_x"."""
     out = {name: values for name, values in fields.items() if not name.startswith("flow")}
     for suffix in ("", "_sd"):
         flow = np.moveaxis(fields.get(f"flow{suffix}", np.zeros((1, 0))), -1, 0)
@@ -165,7 +165,7 @@ def _unit(result: AveragedFit, power: int, time: int = -1) -> str:
 
 @to_dataset.register(FieldFit)
 def field_dataset(result: FieldFit) -> "xr.Dataset":
-    """Fields on a regular grid by the CF conventions, with errors and the number of steps."""
+    """Return fields on a regular grid (CF conventions), with errors and the number of steps."""
     fields = [
         ("kappa", _unit(result, 2), "diffusivity"),
         ("log_kappa", "1", "natural logarithm of the diffusivity"),
@@ -175,7 +175,7 @@ def field_dataset(result: FieldFit) -> "xr.Dataset":
 
 @to_dataset.register(FlightFit)
 def flight_dataset(result: FlightFit) -> "xr.Dataset":
-    """Fields on a regular grid by the CF conventions, with errors and the number of steps."""
+    """Return fields on a regular grid (CF conventions), with errors and the number of steps."""
     law = "dX = (u + sigma w) dt, dw = (-w/T + grad sigma) dt + sqrt(2/T) dW"
     return _gridded(result, _flight_fields(result), law)
 
@@ -216,7 +216,7 @@ def _gridded(result: AveragedFit, fields: list[_Field], law: str) -> "xr.Dataset
     edges = [np.linspace(low, high, n + 1) for low, high, n in ends]
     axes = [0.5 * (e[1:] + e[:-1]) for e in edges]
     points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
-    found = _by_component(result.at(points))
+    fitted = _by_component(result.at(points))
     drawn = _drawn(result, points) if d == 2 else {}
     dims = ("y", "x")[2 - d :]
     steps = np.histogramdd(result.places, bins=edges, weights=result.place_counts)[0]
@@ -232,7 +232,7 @@ def _gridded(result: AveragedFit, fields: list[_Field], law: str) -> "xr.Dataset
         units = {"units": unit} if unit else {}
         for suffix, kind in (("", "mean"), ("_sd", "standard deviation")):
             attributes = units | {"long_name": f"posterior {kind} of the {text}"}
-            variables[name + suffix] = dims, on_grid(found[name + suffix]), attributes
+            variables[name + suffix] = dims, on_grid(fitted[name + suffix]), attributes
         if name in drawn:
             # In single precision.
             values = np.array([on_grid(field) for field in drawn[name]], dtype=np.float32)

@@ -145,9 +145,9 @@ class FokkerPlanck:
             function of the coordinates, which is evaluated at the faces.
         velocity: Flow along each axis, in the same forms; None for no flow. The flow through walls
             is zero.
-        stream: Stream function ψ(x, y) of a flow free of divergence, u = -∂ψ/∂y, v = ∂ψ/∂x, in
-            place of the velocity; evaluated at the corners of the cells, so that the flow out of
-            each cell is zero to rounding. It must be constant along walls.
+        stream: Stream function ψ(x, y) of a divergence-free flow, u = -∂ψ/∂y, v = ∂ψ/∂x, instead
+            of the velocity; evaluated at the corners of the cells, so that the net flow out of each
+            cell is zero to rounding. It must be constant along walls.
 
     Raises:
         DriftbayesError: The diffusivity is not positive, or shapes do not fit.
@@ -173,7 +173,7 @@ class FokkerPlanck:
             msg = f"velocity has {len(velocity)} components, expected {grid.n_dim}, one per axis"
             raise DriftbayesError(msg)
         if stream is not None and (velocity is not None or grid.n_dim != 2):
-            msg = "a stream function is for two dimensions and takes the place of the velocity"
+            msg = "a stream function is for two dimensions and replaces the velocity; give only one"
             raise DriftbayesError(msg)
         self.grid = grid
         number = np.arange(grid.volumes.size).reshape(grid.shape)

@@ -40,8 +40,8 @@ def check_data(data: Displacements) -> None:
         raise DriftbayesError(msg)
     if not data.is_regular:
         raise DriftbayesError(
-            "a field is fitted to exact positions at one sampling time; these have errors or "
-            "irregular times: give a tau, and leave out the errors if they are small"
+            "a field is fitted to exact positions at one sampling time, but these have errors or "
+            "irregular times; give a tau, and omit the errors if they are small"
         )
     if len(data.dx) < MIN_STEPS:
         msg = f"a field needs {MIN_STEPS} or more steps, got {len(data.dx)}; use a smaller tau"

@@ -29,10 +29,16 @@ from driftbayes.inference.methods import (
 
 if TYPE_CHECKING:
     from driftbayes.inference._laplace import laplace, laplace_batch
+    from driftbayes.inference.density import class_probabilities, log_likelihood
     from driftbayes.inference.draws import PosteriorDraws, posterior_draws
 
 __getattr__ = lazy(
-    __name__, {"draws": "PosteriorDraws posterior_draws", "_laplace": "laplace laplace_batch"}
+    __name__,
+    {
+        "draws": "PosteriorDraws posterior_draws",
+        "_laplace": "laplace laplace_batch",
+        "density": "class_probabilities log_likelihood",
+    },
 )
 
 __all__ = [
@@ -54,6 +60,7 @@ __all__ = [
     "Nested",
     "PosteriorDraws",
     "as_method",
+    "class_probabilities",
     "evidence",
     "evidence_batch",
     "evidence_with_variants",
@@ -62,5 +69,6 @@ __all__ = [
     "laplace",
     "laplace_batch",
     "log_evidences",
+    "log_likelihood",
     "posterior_draws",
 ]

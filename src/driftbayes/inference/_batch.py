@@ -1,4 +1,4 @@
-"""Data sets as inference takes them."""
+"""Data sets prepared for inference."""
 
 __all__ = ["AnyData", "Batch", "DirectData"]
 
@@ -20,26 +20,19 @@ from driftbayes.likelihood import (
     SecondMoments,
     SummedDisplacements,
 )
-from driftbayes.likelihood.engines import Engine
+from driftbayes.likelihood.engines import Engine, MomentsEngine
 from driftbayes.likelihood.moments import stack_moments
-from driftbayes.models import (
-    AbstractModel,
-    Data,
-    Needs,
-    Preparation,
-    as_template,
-    preparation,
-    prepare,
-)
-from driftbayes.models._prepare import EngineName, engine_from, make_engine
+from driftbayes.models import AbstractModel, Needs, Preparation, as_template, preparation
+from driftbayes.models._prepare import EngineName, make_engine, sum_moments
 from driftbayes.typing import FloatArray
 
+Moments: TypeAlias = SecondMoments | ChannelMoments
 AnyDisplacements: TypeAlias = Displacements | ReducedDisplacements | SummedDisplacements
 
 
 @runtime_checkable
 class DirectData(Engine, Protocol):
-    """Data of which the density is computed directly: their own engine."""
+    """Data that compute their own density and act as their own engine."""
 
     @property
     def length_unit(self) -> str:
@@ -63,7 +56,7 @@ class DirectData(Engine, Protocol):
 
     @property
     def n_steps(self) -> int:
-        """Steps of the longest run."""
+        """Number of steps in the longest run."""
         ...
 
     @property
@@ -72,7 +65,7 @@ class DirectData(Engine, Protocol):
         ...
 
     def log_densities(self, model: AbstractModel, values: Mapping[str, FloatArray]) -> FloatArray:
-        """Ln p of the data under a model, of each value of its parameters."""
+        """Compute ln p of the data under a model, for each value of its parameters."""
         ...
 
 
@@ -84,17 +77,17 @@ class Batch:
     """One data set, or several of the same kind, ready for inference.
 
     Args:
-        given: Data as compiled programs take them, with a leading axis if `is_stacked`; None if
-            they are to be made from `source`.
+        given: Second moments, with a leading axis if `is_stacked`; None to compute them from
+            `source`.
         taus: Sampling time of each data set.
         fingerprints: Fingerprint of each data set.
         is_stacked: Whether `given` has a leading axis over data sets.
-        unit_names: Units of length and time, the same of all data sets.
-        source: Displacements, and what a model needs of them.
+        unit_names: Units of length and time, shared by all data sets.
+        source: Displacements, requirements of the model, and engine name.
         direct: Data that are their own engine.
     """
 
-    given: Data | None
+    given: Moments | None
     taus: tuple[float, ...]
     fingerprints: tuple[str, ...]
     is_stacked: bool = False
@@ -110,11 +103,19 @@ class Batch:
         engine: Any = "auto",
         model: AbstractModel | type[AbstractModel] | None = None,
     ) -> "Batch":
-        """One data set, prepared for a model; a second one that needs the same finds it so."""
+        """Prepare one data set for a model; models with the same requirements share the result."""
         if isinstance(data, DirectData):
             units = (data.length_unit, data.time_unit)
             return cls(None, (data.tau,), (data.fingerprint,), unit_names=units, direct=data)
-        needs = Needs() if model is None else as_template(model).needs()
+        needs = Needs()
+        if model is not None:
+            template = as_template(model)
+            needs = template.needs()
+            if template.is_turning and data.n_dim != 2:
+                raise DriftbayesError(
+                    f"{template.name} needs two dimensions, the data have {data.n_dim}; "
+                    "leave out +rotating"
+                )
         key = preparation(data, needs, engine)
         found = _PREPARED.setdefault(data, {})
         if key not in found:
@@ -127,14 +128,14 @@ class Batch:
 
     @classmethod
     def stack(cls, many: Sequence["Batch"]) -> "Batch":
-        """Several data sets, all regular, as one."""
+        """Stack several regular data sets."""
         moments = []
         for batch in many:
-            data = batch.data if batch.is_summed else None
-            if not isinstance(data, SecondMoments | ChannelMoments) or batch.is_stacked:
-                msg = "only data sets prepared for the statistics engine can be stacked"
-                raise DriftbayesError(msg)
-            moments.append(data)
+            if not batch.is_summed or batch.is_stacked:
+                raise DriftbayesError(
+                    "only data sets prepared for the statistics engine can be stacked"
+                )
+            moments.append(batch.moments)
         return cls(
             stack_moments(moments),
             tuple(batch.taus[0] for batch in many),
@@ -144,35 +145,35 @@ class Batch:
         )
 
     @cached_property
-    def data(self) -> Data:
-        """Data as compiled programs take them: for methods that need gradients."""
+    def moments(self) -> Moments:
+        """Second moments of regular data."""
         if self.given is not None:
             return self.given
         assert self.source is not None
-        data, needs, engine = self.source
-        return prepare(data, needs, engine=engine)
+        return sum_moments(*self.source)
 
     @cached_property
     def is_summed(self) -> bool:
         """Whether only second moments are kept."""
         if self.source is None:
-            return isinstance(self.given, SecondMoments | ChannelMoments)
+            return self.given is not None
         way = preparation(*self.source)
         return way.engine == "moments" and way.kind in ("summed", "channels")
 
     def engine(self, index: int, model: AbstractModel) -> Engine:
-        """The engine that holds a data set for a model."""
+        """Return the engine that holds a data set for a model."""
         if self.direct is not None:
             return self.direct
         key = (index if self.is_stacked else 0, model.is_turning, model.has_state_space)
         if key not in self._engines:
-            one = self[index]
-            if one.source is None or (self.is_summed and not _is_filter_cheaper(one.source, model)):
-                self._engines[key] = engine_from(one.data, is_turning=model.is_turning)
+            batch = self[index]
+            source = batch.source
+            if source is None or (self.is_summed and not _is_filter_cheaper(source, model)):
+                self._engines[key] = MomentsEngine(batch.moments, model.is_turning)
             else:
-                data, needs, engine = one.source
+                data, needs, engine = source
                 assert isinstance(data, Displacements)
-                # Models that share the data may differ in this.
+                # Models that share the data may differ in `has_state_space`.
                 needs = needs._replace(has_state_space=model.has_state_space)
                 self._engines[key] = make_engine(data, needs, engine, is_turning=model.is_turning)
         return self._engines[key]
@@ -183,9 +184,9 @@ class Batch:
     def __getitem__(self, index: int) -> "Batch":
         if not self.is_stacked:
             return self
-        data = jax.tree.map(lambda leaf: leaf[index], self.data)
+        moments = jax.tree.map(lambda leaf: leaf[index], self.moments)
         taus, fingerprints = (self.taus[index],), (self.fingerprints[index],)
-        return Batch(data, taus, fingerprints, unit_names=self.unit_names)
+        return Batch(moments, taus, fingerprints, unit_names=self.unit_names)
 
     @property
     def shortest_step(self) -> float:
@@ -195,44 +196,42 @@ class Batch:
         if self.source is not None:
             data = self.source[0]
             return float(data.interval.min()) if isinstance(data, Displacements) else data.tau
-        if self.is_summed:
-            return min(self.taus)
-        return engine_from(self.data).shortest_step
+        return min(self.taus)
 
     def tau(self, index: int) -> float:
-        """Sampling time of a data set."""
+        """Return the sampling time of a data set."""
         return self.taus[index if self.is_stacked else 0]
 
     def tau_text(self, index: int) -> str:
-        """Sampling time of a data set with its unit."""
+        """Format the sampling time of a data set with its unit."""
         return readable(self.tau(index), self.units(index)[1])
 
     def units(self, index: int) -> tuple[str, str]:
-        """Names of the units of length and time of a data set."""
+        """Return the names of the units of length and time of a data set."""
         return self.unit_names
 
     def fingerprint(self, index: int) -> str:
-        """Fingerprint of a data set."""
+        """Return the fingerprint of a data set."""
         return self.fingerprints[index if self.is_stacked else 0]
 
 
-# Nanoseconds for a step in the filter, and for an element of a matrix of second moments.
+# Nanoseconds per step of the filter, and per element of a matrix of second moments.
 _FILTER_COST, _MOMENTS_COST = 7.0, 0.45
 
 
 def _is_filter_cheaper(
     source: tuple[AnyDisplacements, Needs, EngineName], model: AbstractModel
 ) -> bool:
-    """Whether to filter the steps takes less time than to whiten their second moments."""
+    """Estimate whether filtering the steps is faster than whitening their second moments."""
     data, needs, engine = source
     if engine != "auto" or not model.has_state_space or not isinstance(data, Displacements):
         return False
-    # One matrix for each length of a run, and one for the steps beyond the longest window.
+    # One matrix per run length, and one for the steps beyond the longest window.
     window = preparation(data, needs).memory
     orders = np.unique(np.minimum(data.row_sizes, window)).astype(np.float64)
     n_elements = np.sum(orders**2) + window**2 * bool(np.any(data.row_sizes > window))
     return bool(_FILTER_COST * len(data.dx) < _MOMENTS_COST * n_elements)
 
 
-# Forgotten with the displacements they were made from.
+# Entries are dropped together with their displacements.
 _PREPARED: WeakKeyDictionary[AnyDisplacements, dict[Preparation, Batch]] = WeakKeyDictionary()

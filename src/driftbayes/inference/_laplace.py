@@ -1,4 +1,4 @@
-"""Laplace's method: the paper's approximation of the evidence, by name."""
+"""Laplace's method, the paper's approximation of the evidence."""
 
 __all__ = ["laplace", "laplace_batch"]
 
@@ -21,11 +21,11 @@ from driftbayes.precision import in_double_precision
 from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray
 
-# Natural and log parameters give different approximations; further apart, neither is good.
-_DISAGREEMENT = 0.05
-# A share of the mass at other modes that moves ln Z by as little as 0.01 nats is let pass.
-_OTHER_MASS = 0.01
-# A mode this close to an end of an interval, relative to its length, lies at the end.
+# Largest accepted difference between natural and log parameters, in nats.
+_MAX_DISAGREEMENT = 0.05
+# Largest accepted share of the mass at other modes; it changes ln Z by about 0.01 nats.
+_MAX_OTHER_MASS = 0.01
+# A mode this close to an end of an interval, relative to its length, counts as at the end.
 _EDGE = 1e-6
 # Normal quantiles of QUANTILES.
 _SCORES = (-1.959963984540054, -0.994457883209753, 0.0, 0.994457883209753, 1.959963984540054)
@@ -33,7 +33,7 @@ _SCORES = (-1.959963984540054, -0.994457883209753, 0.0, 0.994457883209753, 1.959
 
 @dataclass(frozen=True)
 class _Expansion:
-    """The quadratic expansion of the log-posterior about its mode, in one set of coordinates."""
+    """Quadratic expansion of the log-posterior about its mode, in one set of coordinates."""
 
     theta: FloatArray
     log_likelihood: float
@@ -52,19 +52,19 @@ class _Solution:
 
 @in_double_precision
 def laplace(hypothesis: Hypothesis, data: Batch, *, coords: str = "natural") -> Evidence:
-    r"""Evidence from a Gaussian fitted to the posterior at its mode. Paper: [eq:laplace].
+    r"""Estimate the evidence from a Gaussian at the posterior mode. Paper: [eq:laplace].
 
     $$\ln Z \approx \ln p(D \mid \theta^*) + \ln p(\theta^*) - \tfrac12 \ln\det(J / 2\pi), \qquad
       J = -\nabla\nabla \ln p(D, \theta^*)$$
 
-    It has no error estimate. Where the posterior of a rate is wide it is too low by up to 0.9 nats;
-    natural and log parameters then disagree, and the status says so.
+    The method has no error estimate. If the posterior of a rate is wide, ln Z is too low by up to
+    0.9 nats; natural and log parameters then disagree, and the status reports it.
 
     Args:
         hypothesis: Model family and prior.
         data: One data set, from `Batch.of`.
-        coords: Parameters in which the posterior is taken to be Gaussian: "natural" is the
-            paper's choice; "log" is a different, often better approximation.
+        coords: Parameters in which the posterior is assumed Gaussian: "natural" is the paper's
+            choice; "log" is a different, often better approximation.
     """
     return laplace_batch([hypothesis], data, coords=coords)[0]
 
@@ -73,28 +73,26 @@ def laplace(hypothesis: Hypothesis, data: Batch, *, coords: str = "natural") -> 
 def laplace_batch(
     hypotheses: Sequence[Hypothesis], data: Batch, *, coords: str = "natural"
 ) -> list[Evidence]:
-    """The same for several data sets under one hypothesis, or one data set under several priors."""
+    """Apply `laplace` to several data sets, or to one data set under several priors."""
     if coords not in ("natural", "log"):
         raise DriftbayesError(f"coords must be 'natural' or 'log', got {coords!r}")
     if data.is_stacked and len(hypotheses) > 1:
         raise DriftbayesError("give several data sets or several priors, not both")
-    records = []
-    known = {} if len(hypotheses) > 1 else stacked_maxima(hypotheses[0], data)
+    records, are_many = [], len(hypotheses) > 1
+    maxima = {} if are_many else stacked_maxima(hypotheses[0], data)
     for i in range(max(len(hypotheses), len(data))):
-        hypothesis = hypotheses[min(i, len(hypotheses) - 1)]
-        pair = known.get(i)
-        if len(hypotheses) > 1:
-            pair = stacked_maxima(hypothesis, data).get(0)
+        hypothesis = hypotheses[i if are_many else 0]
+        pair = stacked_maxima(hypothesis, data).get(0) if are_many else maxima.get(i)
         if pair is None:
             solution = _solve(Density(hypothesis, data.engine(i, hypothesis.model)))
         else:
             natural = _expand(hypothesis, pair[0], is_log=False)
             solution = _Solution(natural, _expand(hypothesis, pair[1], is_log=True), 0.0)
-        records.append(_record(hypothesis, data, i, solution, coords))
+        records.append(_make_record(hypothesis, data, i, solution, coords))
     return records
 
 
-# Where nothing is finite the result says so in its status, not NumPy in a warning.
+# Non-finite values are reported by the status, not by NumPy warnings.
 @np.errstate(all="ignore")
 def _solve(density: Density) -> _Solution:
     hypothesis = density.hypothesis
@@ -116,25 +114,24 @@ def _solve(density: Density) -> _Solution:
 
 
 def _log_slope(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
-    """Ln of the slope of θ along ln θ; 0 where θ is signed."""
+    """Compute ln |dθ/d ln θ|; 0 where θ is signed."""
     signed = np.array(hypothesis.signed)
     return np.asarray(np.sum(np.log(np.where(signed, 1.0, theta)), axis=-1))
 
 
 @np.errstate(all="ignore")
 def _expand(hypothesis: Hypothesis, mode: Maximum, *, is_log: bool) -> _Expansion:
-    """Expand about a mode.
+    """Expand about a mode of the density in natural or log parameters.
 
-    It was found in unconstrained coordinates z, where no step can leave the prior's support, and is
-    that of the density in the coordinates asked for. At a mode the gradient is zero, so second
-    derivatives there change coordinates by the Jacobian alone.
+    The mode was found in unconstrained coordinates z, where no step can leave the prior's support.
+    The gradient is zero at a mode, so the Jacobian alone transforms the second derivatives.
     """
     signed = np.array(hypothesis.signed)
     theta, log_priors, log_jacobians = (x[0] for x in points_at(hypothesis, mode.z[None]))
     slopes = np.exp(log_jacobians)
     slopes = slopes / np.where(signed, 1.0, theta) if is_log else slopes
     precision = -mode.hessian / np.outer(slopes, slopes)
-    # Judged relative to the parameters' own sizes, whatever their units.
+    # Scaled by the parameters' widths, so that units do not matter.
     size = np.sqrt(np.abs(np.diag(precision)))
     relative = precision / np.outer(size, size)
     usable = bool(np.isfinite(relative).all())
@@ -151,12 +148,8 @@ def _expand(hypothesis: Hypothesis, mode: Maximum, *, is_log: bool) -> _Expansio
     )
 
 
-def _record(
-    hypothesis: Hypothesis,
-    data: Batch,
-    index: int,
-    solution: _Solution,
-    coords: str,
+def _make_record(
+    hypothesis: Hypothesis, data: Batch, index: int, solution: _Solution, coords: str
 ) -> Evidence:
     names = hypothesis.names
     chosen = solution.natural if coords == "natural" else solution.log
@@ -166,7 +159,7 @@ def _record(
     other_mass = solution.other_mass
     if not np.isfinite(log_evidence):
         status = Status.NOT_FINITE
-    elif _at_bound(_support(hypothesis), theta):
+    elif _is_at_bound(_support(hypothesis), theta):
         status = Status.MODE_AT_BOUND
     elif not chosen.converged:
         status = Status.MAP_NOT_CONVERGED
@@ -174,11 +167,11 @@ def _record(
         status = Status.HESSIAN_NOT_POSITIVE
     else:
         cov = np.linalg.inv(chosen.precision)
-        if not abs(difference) <= _DISAGREEMENT or other_mass > _OTHER_MASS:
+        if not abs(difference) <= _MAX_DISAGREEMENT or other_mass > _MAX_OTHER_MASS:
             status = Status.LAPLACE_UNRELIABLE
     sd = np.sqrt(np.diag(cov))
     warnings: tuple[str, ...] = () if status is Status.OK else (status.advice,)
-    if status is Status.LAPLACE_UNRELIABLE and other_mass > _OTHER_MASS:
+    if status is Status.LAPLACE_UNRELIABLE and other_mass > _MAX_OTHER_MASS:
         warnings = (
             f"the posterior has other modes with about {other_mass:.0%} of its mass, which "
             "Laplace's method leaves out; use method='auto'",
@@ -191,7 +184,7 @@ def _record(
     signed = np.array(hypothesis.signed)
     log_sd = sd / np.where(signed, 1.0, theta) if coords == "natural" else sd
     log_likelihood = chosen.log_likelihood
-    quantiles, mean, natural_sd, natural_cov = _natural(theta, sd, cov, coords, signed)
+    quantiles, mean, natural_sd, natural_cov = _natural_moments(theta, sd, cov, coords, signed)
     estimates = make_estimates(
         hypothesis,
         data.units(index),
@@ -223,17 +216,17 @@ def _record(
     )
 
 
-def _natural(
+def _natural_moments(
     theta: FloatArray, sd: FloatArray, cov: FloatArray, coords: str, signed: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Quantiles, mean, sd and covariance of θ from the Gaussian in either set of coordinates."""
+    """Compute quantiles, mean, sd and covariance of θ from the Gaussian."""
     scores = np.asarray(_SCORES)
     assert len(scores) == len(QUANTILES)
     if coords == "natural":
         return theta[:, None] + sd[:, None] * scores, theta, sd, cov
     mean = np.where(signed, theta, theta * np.exp(0.5 * sd**2))
     natural_cov = np.outer(mean, mean) * np.expm1(cov)
-    # With a Gaussian x, Cov(x, e^y) = Cov(x, y) E[e^y].
+    # For Gaussian x and y, Cov(x, e^y) = Cov(x, y) E[e^y].
     slope = np.where(signed, 1.0, mean)
     either = signed[:, None] | signed
     natural_cov = np.where(either, np.outer(slope, slope) * cov, natural_cov)
@@ -243,22 +236,21 @@ def _natural(
 
 
 def _support(hypothesis: Hypothesis) -> FloatArray:
-    """Ends of the interval to which each parameter's prior confines it, in the order of θ."""
-    priors = [hypothesis.priors[name] for name in hypothesis.names]
+    """Return the ends of the support of each parameter's prior, in the order of θ."""
     return np.array(
         [
             (float(prior.low), float(prior.high))
             if isinstance(prior, Uniform)
             else (-np.inf if prior.is_signed else 0.0, np.inf)
-            for prior in priors
+            for prior in (hypothesis.priors[name] for name in hypothesis.names)
         ]
     )
 
 
-def _at_bound(support: FloatArray, theta: FloatArray) -> bool:
-    """Whether a parameter lies at an end of a finite interval to which its prior confines it.
+def _is_at_bound(support: FloatArray, theta: FloatArray) -> bool:
+    """Tell whether a parameter lies at an end of a prior's finite support.
 
-    Asked of every mode: in unconstrained coordinates an end is a top like any other, at infinity.
+    In unconstrained coordinates such an end is an ordinary maximum at infinity.
     """
     low, high = support.T
     margin = _EDGE * np.where(np.isfinite(high), high - low, 0.0)

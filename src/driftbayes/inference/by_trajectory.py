@@ -1,4 +1,4 @@
-"""The log-likelihood of each trajectory by itself, for many parameter values at once."""
+"""Log-likelihood per trajectory, for many parameter values at once."""
 
 __all__ = ["log_likelihood_per_trajectory"]
 
@@ -7,23 +7,23 @@ import numpy as np
 from driftbayes.data.sampling import Displacements
 from driftbayes.inference.formulas import Rows
 from driftbayes.inference.hypothesis import Hypothesis, check_plain
-from driftbayes.likelihood.kalman import gaussian_log_density
+from driftbayes.likelihood.gaussian import gaussian_log_density
 from driftbayes.models._prepare import make_engine
 from driftbayes.typing import FloatArray
 
-# Sums of parameter values that are held at a time, in bytes.
+# Memory for the sums of the parameter values in one call, in bytes.
 _BYTES = 64 << 20
 
 
 def log_likelihood_per_trajectory(
     hypothesis: Hypothesis, theta: FloatArray, data: Displacements
 ) -> FloatArray:
-    r"""Compute ln p of the runs of each trajectory.
+    r"""Compute the log-likelihood of each trajectory.
 
     $$\ln p(D \mid \theta) = \sum_t \ln p(D_t \mid \theta)$$
 
-    Runs are independent, so that the sum is exact. What is left out and predicted when a model is
-    checked is a whole trajectory, never a step: steps of one run depend on each other.
+    Runs are independent, so the sum is exact. Cross-validation has to leave out whole trajectories,
+    not steps: steps of one run depend on each other.
 
     Args:
         hypothesis: A plain model, with its prior.
@@ -31,10 +31,10 @@ def log_likelihood_per_trajectory(
         data: Displacements at one tau.
 
     Returns:
-        (draw, trajectory), trajectories by rising number.
+        (draw, trajectory), in ascending order of trajectory number.
 
     Raises:
-        DriftbayesError: The model's axes, trajectories or steps are not all alike.
+        DriftbayesError: The model treats axes, trajectories or steps differently.
     """
     check_plain([hypothesis], "a log-likelihood per trajectory")
     engine = make_engine(data, hypothesis.model.needs()._replace(kind="trajectories"))

@@ -1,25 +1,32 @@
 """The joint density of data and parameters at many points."""
 
-__all__ = [
-    "Density",
-    "Points",
-    "derived_at",
-]
+__all__ = ["Density", "Points", "class_probabilities", "derived_at", "log_likelihood"]
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
 
+from driftbayes.data.sampling import Displacements
+from driftbayes.errors import DriftbayesError
 from driftbayes.inference import formulas
-from driftbayes.inference._batch import Batch, DirectData
+from driftbayes.inference._batch import AnyData, Batch, DirectData
 from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.log_sums import logsumexp
 from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.engines import Engine, FilterEngine
-from driftbayes.likelihood.kalman import gaussian_log_density
-from driftbayes.priors import Fixed
+from driftbayes.likelihood.gaussian import gaussian_log_density
+from driftbayes.models import AbstractModel
+from driftbayes.models._prepare import EngineName
+from driftbayes.precision import in_double_precision
+from driftbayes.priors import Exponential, Fixed, Uniform
 from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    from driftbayes import models
 
 # Sums of all trajectories that a thread holds at a time, in bytes.
 _SUM_BYTES = 4 << 20
@@ -167,6 +174,91 @@ class Density:
         return formulas.derived(
             self.hypothesis, theta, sums, engine.n_dim, engine.tau, engine.context
         )
+
+
+@in_double_precision
+def log_likelihood(
+    model: AbstractModel,
+    data: AnyData,
+    *,
+    engine: EngineName = "auto",
+    noise_sd: float | None = None,
+) -> float:
+    """Compute ln p of the data under a model; the arguments are those of its method.
+
+    Args:
+        model: Model whose parameters are numbers.
+        data: Displacements at one tau.
+        engine: Engine to use; "auto" takes the fastest that applies.
+        noise_sd: Standard deviation of the measurement error of every position, in addition to that
+            of the data.
+    """
+    if engine == "kalman" and not model.has_state_space:
+        raise DriftbayesError(model._no_state_space())
+    if noise_sd is not None:
+        data = _with_noise(model, data, float(noise_sd))
+    density, theta = _density_of(model, data, engine)
+    return float(density.terms(theta)[0][0])
+
+
+@in_double_precision
+def class_probabilities(model: "models.Mixture", data: Displacements) -> FloatArray:
+    """Compute the probability of each class of a mixture for each trajectory.
+
+    Args:
+        model: Mixture whose parameters are numbers.
+        data: Displacements at one tau.
+
+    Returns:
+        Probabilities, (class, trajectory).
+    """
+    density, theta = _density_of(model, data)
+    engine = density.engine
+    assert isinstance(engine, FilterEngine)
+    # Not by `slot_forms`, which may sort the trajectories by their length.
+    sums, n_dim = engine.sums(formulas.Rows(density.hypothesis, theta)), engine.n_dim
+    quadratic = np.trace(sums.products, axis1=2, axis2=3)
+    logs = gaussian_log_density(n_dim * sums.n, n_dim * sums.log_det, quadratic, 1.0, np)
+    logs = np.where(np.isnan(logs), -np.inf, logs) + np.asarray(model.log_weights)[:, None]
+    return np.exp(logs - logsumexp(logs, axis=0))
+
+
+def _density_of(
+    model: AbstractModel, data: AnyData, engine: EngineName = "auto"
+) -> tuple[Density, FloatArray]:
+    """The density of data under a family of models, and the parameters of the given one."""
+    leaves = model.leaves()
+    if not all(isinstance(leaf, np.ndarray | jax.Array | float | int) for leaf in leaves.values()):
+        raise DriftbayesError(
+            f"{model.name} needs numbers as parameters to have a likelihood, got {model!r}; use "
+            "evidence() for a model with priors"
+        )
+    batch = Batch.of(data, engine, model)
+    model.check_step(batch.shortest_step)
+    hypothesis = _hypothesis_of(model.template())
+    theta = np.array([[float(leaves[name]) for name in hypothesis.names]])
+    return Density(hypothesis, batch.engine(0, model)), theta
+
+
+@lru_cache(maxsize=256)
+def _hypothesis_of(family: AbstractModel) -> Hypothesis:
+    """A hypothesis for the formulas of a family at any parameters; its priors are not used."""
+    priors = {
+        name: Exponential(1.0) if parameter.upper == np.inf else Uniform(0.0, parameter.upper)
+        for name, parameter in family.parameters.items()
+    }
+    return Hypothesis(family, **priors)
+
+
+def _with_noise(model: AbstractModel, data: AnyData, noise_sd: float) -> Displacements:
+    if model.kind != "summed" or not isinstance(data, Displacements):
+        raise DriftbayesError(
+            f"{model.name} takes no noise_sd with these data; add the option +noise to the model, "
+            "if it can be"
+        )
+    sd = 0.0 if data.position_sd is None else data.position_sd
+    n_fixes = len(data.dx) + len(data.row_sizes)
+    return replace(data, position_sd=np.broadcast_to(np.hypot(sd, noise_sd), n_fixes).copy())
 
 
 def derived_at(

@@ -1,4 +1,4 @@
-"""Describe evidences and hypotheses; label them as tables of pandas and datasets of xarray."""
+"""Describe evidences and hypotheses, and convert them to pandas and xarray."""
 
 __all__ = [
     "MODEL_FIELDS",
@@ -52,12 +52,12 @@ MODEL_FIELDS = (
     "information_gain",
 )
 PARAMETER_FIELDS = ("map", "posterior_mean", "posterior_sd", "log_mean", "log_sd", "contraction")
-# Of columns that have the same for all models and parameters; those of a parameter are in `unit`.
+# Units of the model columns; those of parameters are in the column `unit`.
 UNITS = dict.fromkeys(MODEL_FIELDS, "nat")
 
 
 def model_table(evidences: Sequence[Evidence], probabilities: Mapping[str, float]) -> Table:
-    """Tabulate evidences of models, what they consist of, and probabilities."""
+    """Tabulate evidences, their decomposition, and model probabilities."""
     rows = [
         (
             e.name,
@@ -103,7 +103,7 @@ def _(record: Evidence) -> str:
 
 @describe.register
 def describe_evidence(record: Evidence) -> Card:
-    """Describe the evidence, what it consists of, and the posterior."""
+    """Describe the evidence, its decomposition, and the posterior."""
     status = record.status.value
     if record.status is not Status.OK:
         status += f": {record.status.advice}"
@@ -123,14 +123,15 @@ def describe_evidence(record: Evidence) -> Card:
 
 
 def derived_facts(record: Evidence, units: tuple[str, str] = ("", "")) -> list[tuple[str, str]]:
-    """What follows from θ*, each with its standard deviation and unit if they are known."""
+    """List derived quantities at θ*, with standard deviation and unit if known."""
     derived, about = record.derived, record.hypothesis.model.parameters
     found = []
     for name, value in derived.items():
         if name.endswith("_sd") and name.removesuffix("_sd") in derived:
             continue
-        text, of = with_error(value, derived.get(f"{name}_sd", 0.0)), name.partition("_")[0]
-        unit = about[of].unit(*units) if of in about and all(units) else ""
+        text = with_error(value, derived.get(f"{name}_sd", 0.0))
+        parameter = name.partition("_")[0]
+        unit = about[parameter].unit(*units) if parameter in about and all(units) else ""
         found.append((name, f"{text} {unit}".rstrip()))
     return found
 
@@ -153,7 +154,7 @@ def describe_hypothesis(hypothesis: Hypothesis) -> Card:
 
 
 def posterior_panels(draws: "PosteriorDraws", tau: float, units: tuple[str, str]) -> list[Panel]:
-    """Describe the posterior and prior density of each parameter, and two parameters jointly.
+    """Make panels of the posterior and prior densities, and of the first two parameters jointly.
 
     Args:
         draws: Draws from the posterior.
@@ -209,7 +210,7 @@ def posterior_panels(draws: "PosteriorDraws", tau: float, units: tuple[str, str]
 
 
 def evidence_rows(record: Evidence) -> list[dict[str, Any]]:
-    """Return one row for each parameter, the numbers of the model repeated in each."""
+    """Return one row per parameter; each repeats the numbers of the model."""
     return [
         {
             "tau": record.tau,
@@ -243,7 +244,7 @@ def _(record: Evidence) -> "pd.DataFrame":
 
 @to_dataset.register(Evidence)
 def evidence_dataset(record: Evidence) -> "xr.Dataset":
-    """Label numbers along `parameter`, quantiles and covariance, and the evidence."""
+    """Convert an evidence to an xarray Dataset along `parameter`."""
     import xarray as xr
 
     names = list(record.map)
@@ -268,7 +269,7 @@ def evidence_dataset(record: Evidence) -> "xr.Dataset":
 
 @to_datatree.register(Evidence)
 def evidence_datatree(record: Evidence) -> "xr.DataTree":
-    """Make groups `summary` and, of a method that draws, `posterior`, as ArviZ has them."""
+    """Make a tree for ArviZ: group `summary`, and `posterior` if the method draws samples."""
     import xarray as xr
 
     about = {"log_evidence": record.log_evidence, "log_evidence_err": record.log_evidence_err}
@@ -288,8 +289,8 @@ def evidence_datatree(record: Evidence) -> "xr.DataTree":
 
 
 def _attributes(record: Evidence) -> dict[Hashable, Any]:
-    """Text and numbers only, so that a file can hold them."""
-    found: dict[Hashable, Any] = {
+    """Return attributes that a file can store: text and numbers only."""
+    attributes: dict[Hashable, Any] = {
         "hypothesis": record.name,
         "method": record.method,
         "coords": record.coords,
@@ -299,10 +300,10 @@ def _attributes(record: Evidence) -> dict[Hashable, Any]:
         "time_unit": record.time_unit,
         "data_fingerprint": record.data_fingerprint,
         "driftbayes_version": __version__,
-        # Where ArviZ looks for the same.
+        # Read by ArviZ.
         "inference_library": "driftbayes",
         "inference_library_version": __version__,
     }
     if record.seed is not None:
-        found["seed"] = record.seed
-    return found
+        attributes["seed"] = record.seed
+    return attributes

@@ -1,11 +1,6 @@
-"""Draws from the posterior, and the labelled tree in which ArviZ and others take them."""
+"""Draws from the posterior, and their xarray DataTree for ArviZ."""
 
-__all__ = [
-    "PosteriorDraws",
-    "check_drawable",
-    "posterior_draws",
-    "to_datatree",
-]
+__all__ = ["PosteriorDraws", "check_drawable", "posterior_draws", "to_datatree"]
 
 import zlib
 from dataclasses import dataclass, field
@@ -44,9 +39,9 @@ class PosteriorDraws:
         hypothesis: Model family and prior.
         theta: Parameters, (draw, parameter), in the order of the hypothesis's names.
         log_likelihood: ln p(D | θ) of each draw.
-        evidence: What the same computation says of the evidence.
-        seed: Of the draws.
-        quadrature: Integral that the draws come from, if there is one.
+        evidence: Evidence from the same computation.
+        seed: Random seed of the draws.
+        quadrature: Integral that the draws come from, if any.
     """
 
     hypothesis: Hypothesis
@@ -57,7 +52,7 @@ class PosteriorDraws:
     quadrature: Any = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        """Number of draws, model and posterior."""
+        """Show the number of draws, the model and the posterior."""
         values = ", ".join(map(repr, self.evidence.parameters.values()))
         return f"<PosteriorDraws: {len(self):,} of {self.hypothesis.name}, {values}>"
 
@@ -71,21 +66,21 @@ class PosteriorDraws:
 
     @in_double_precision
     def models(self) -> AbstractModel:
-        """The model at every draw, as one model whose fields are arrays, for `jax.vmap`."""
+        """Return the model at all draws, as one model whose fields are arrays, for `jax.vmap`."""
         return jax.vmap(self.hypothesis.at)(jnp.asarray(self.theta))
 
     @in_double_precision
     def log_prior(self) -> FloatArray:
-        """Ln p(θ) of each draw."""
+        """Compute ln p(θ) of each draw."""
         return log_priors(self.hypothesis, self.theta)
 
     def to_datatree(self, data: Displacements | None = None, **options: Any) -> "xr.DataTree":
-        """A tree as ArviZ takes it; see the function `to_datatree`."""
+        """Convert to a tree for ArviZ; see the function `to_datatree`."""
         return to_datatree(self, data, **options)
 
 
 def check_drawable(hypothesis: Hypothesis) -> None:
-    """Raise an error if nothing can be drawn from the posterior of such a model."""
+    """Raise an error if the posterior of a hypothesis cannot be sampled here."""
     if hypothesis.model.kind == "sde":
         raise DriftbayesError(
             f"{hypothesis.name} is an SDE: draws from its posterior are `evidence(...).draws`, and "
@@ -105,23 +100,23 @@ def posterior_draws(
 ) -> PosteriorDraws:
     """Draw from the posterior; all draws are equally likely.
 
-    Where the evidence is integrated exactly, the draws are independent and come from the nodes of
-    that integral, corrected between them: they have its modes, bounds and tails. Laplace's method
-    draws from its Gaussian. Samplers give their own draws.
+    If the evidence is integrated exactly, the draws are independent: they are proposed around the
+    nodes of that integral and corrected by rejection. Laplace's method draws from its Gaussian.
+    Samplers return their own draws.
 
     Args:
         hypothesis: Model family and prior.
-        data: Displacements at one tau, whole or reduced.
+        data: Displacements at one tau, complete or reduced.
         n_draws: Number of draws.
         seed: Random seed; the same seed gives the same draws.
         method: Method of the evidence, as for `evidence`.
         **options: Options of the method.
 
     Returns:
-        The draws, with the evidence that belongs to them.
+        The draws, with their evidence.
 
     Raises:
-        DriftbayesError: There is nothing to draw from, or an option is unknown.
+        DriftbayesError: The posterior cannot be sampled, or an option is unknown.
     """
     if n_draws != int(n_draws) or n_draws < 1:
         raise DriftbayesError(f"n_draws must be a whole number, 1 or more, got {n_draws}")
@@ -138,15 +133,16 @@ def posterior_draws(
     if isinstance(chosen, Laplace):
         theta = _gaussian_draws(record, hypothesis, n_draws, rng)
     else:
-        theta = _keep(record, int(n_draws), rng)
+        theta = _sampler_draws(record, int(n_draws), rng)
     fits, *_ = Density(hypothesis, batch.engine(0, hypothesis.model)).terms(theta)
     return PosteriorDraws(hypothesis, theta, fits, record, seed)
 
 
-def _keep(record: Evidence, n: int, rng: np.random.Generator) -> FloatArray:
+def _sampler_draws(record: Evidence, n: int, rng: np.random.Generator) -> FloatArray:
     if record.draws is None or not np.isfinite(record.draws).all() or len(record.draws) == 0:
-        msg = f"no draws from the posterior of {record.name}: {record.status.advice}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(
+            f"no draws from the posterior of {record.name}: {record.status.advice}"
+        )
     if n <= len(record.draws):
         return record.draws[:n]
     return record.draws[rng.integers(len(record.draws), size=n)]
@@ -155,17 +151,18 @@ def _keep(record: Evidence, n: int, rng: np.random.Generator) -> FloatArray:
 def _gaussian_draws(
     record: Evidence, hypothesis: Hypothesis, n: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Draws from Laplace's Gaussian; in natural parameters those outside the prior are redrawn."""
+    """Draw from Laplace's Gaussian, truncated to the prior's support."""
     names = hypothesis.names
     mode = np.array([record.map[name] for name in names])
     if not (np.isfinite(mode).all() and np.isfinite(record.posterior_cov).all()):
-        msg = f"no draws from Laplace's Gaussian of {record.name}: {record.status.advice}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(
+            f"no draws from Laplace's Gaussian of {record.name}: {record.status.advice}"
+        )
     signed = np.array(hypothesis.signed)
     if record.coords == "log":
         sd = np.array([record.log_sd[name] for name in names])
         centre = np.array([record.log_mean[name] for name in names])
-        # Of the lognormal, exp(cov) - 1 scales with the product of the means.
+        # The covariance of a lognormal law is exp(cov) - 1 times the product of the means.
         mean = np.array([record.posterior_mean[name] for name in names])
         slope = np.where(signed, 1.0, mean)
         relative = record.posterior_cov / np.outer(slope, slope)
@@ -180,22 +177,19 @@ def _gaussian_draws(
         kept = np.concatenate([kept, fresh[inside]])
         if len(kept) >= n:
             return kept[:n]
-    msg = f"Laplace's Gaussian lies outside the prior of {hypothesis.name}; use method='auto'"
-    raise DriftbayesError(msg)
+    raise DriftbayesError(
+        f"Laplace's Gaussian lies outside the prior of {hypothesis.name}; use method='auto'"
+    )
 
 
-_SAMPLE = ("chain", "draw")
+_SAMPLE_DIMS = ("chain", "draw")
 
 
 @in_double_precision
 def to_datatree(
-    draws: PosteriorDraws,
-    data: Any = None,
-    *,
-    prior_draws: int = 0,
-    seed: int = 0,
+    draws: PosteriorDraws, data: Any = None, *, prior_draws: int = 0, seed: int = 0
 ) -> "xr.DataTree":
-    r"""Draws, data and evidence of one hypothesis, by the conventions of ArviZ.
+    r"""Convert draws, data and evidence of one hypothesis to a tree for ArviZ.
 
     Groups: `posterior` and `sample_stats` (`lp` is $\ln p(D \mid \theta)\,p(\theta)$); with data,
     `observed_data` and `log_likelihood`; with prior draws, `prior`. The log-likelihood has one
@@ -203,21 +197,21 @@ def to_datatree(
 
     $$\ln p(D \mid \theta) = \sum_t \ln p(D_t \mid \theta),$$
 
-    so that leave-one-out takes whole trajectories away: steps of one trajectory are not
-    independent, and leaving out single ones would predict each from its neighbours.
+    so leave-one-out cross-validation leaves out whole trajectories. Steps of one trajectory are not
+    independent: a single step would be predicted from its neighbours.
 
-    The evidence is in the attributes of the root. It is what model probabilities follow from;
-    the weights that `arviz_stats.compare` gives (stacking) answer another question, which mixture
-    predicts a new trajectory best, and are not model probabilities.
+    The evidence is in the attributes of the root; model probabilities follow from it. The stacking
+    weights of `arviz_stats.compare` are not model probabilities: they tell which mixture of models
+    predicts a new trajectory best.
 
-    The tree is made with xarray alone and writes itself with `to_netcdf`; ArviZ, to work with it,
-    comes with `pip install 'driftbayes[arviz]'`.
+    The tree needs only xarray; write it with `to_netcdf`. Install ArviZ with
+    `pip install 'driftbayes[arviz]'`.
 
     Args:
         draws: Equally likely draws from the posterior.
-        data: The displacements that the draws are given.
-        prior_draws: Number of draws from the prior to put beside them.
-        seed: Of the draws from the prior.
+        data: The displacements that the draws are conditioned on.
+        prior_draws: Number of draws from the prior to add.
+        seed: Random seed of the draws from the prior.
     """
     import xarray as xr
 
@@ -227,14 +221,14 @@ def to_datatree(
         "/": xr.Dataset(attrs=_root_attributes(draws, data)),
         "/posterior": _parameters(draws, draws.theta, data),
         "/sample_stats": xr.Dataset(
-            {"lp": (_SAMPLE, (draws.log_likelihood + draws.log_prior())[None])},
+            {"lp": (_SAMPLE_DIMS, (draws.log_likelihood + draws.log_prior())[None])},
             coords=_sample_coords(len(draws)),
         ),
     }
     if data is not None:
         fits = log_likelihood_per_trajectory(draws.hypothesis, draws.theta, data)
         groups["/log_likelihood"] = xr.Dataset(
-            {"displacements": ((*_SAMPLE, "trajectory"), fits[None])},
+            {"displacements": ((*_SAMPLE_DIMS, "trajectory"), fits[None])},
             coords={**_sample_coords(len(draws)), "trajectory": np.unique(data.trajectory)},
         )
         groups["/observed_data"] = _observed(data)
@@ -271,7 +265,7 @@ def _parameters(
     for name, values in zip(draws.names, theta.T, strict=True):
         parameter = draws.hypothesis.model.parameters[name]
         attributes = {"long_name": parameter.meaning, "units": parameter.unit(*units)}
-        variables[name] = (_SAMPLE, values[None], attributes)
+        variables[name] = (_SAMPLE_DIMS, values[None], attributes)
     return xr.Dataset(variables, coords=_sample_coords(len(theta)))
 
 
@@ -286,7 +280,7 @@ def _prior_theta(draws: PosteriorDraws, n: int, seed: int) -> FloatArray:
 
 
 def _observed(data: Displacements) -> "xr.Dataset":
-    """The steps, run after run, as in `Displacements`."""
+    """Return the steps, run after run, as in `Displacements`."""
     import xarray as xr
 
     run = np.repeat(np.arange(len(data.row_sizes)), data.row_sizes)
@@ -314,7 +308,7 @@ def _root_attributes(draws: PosteriorDraws, data: Displacements | None) -> dict[
         "tau": evidence.tau,
         "seed": draws.seed,
         "driftbayes_version": __version__,
-        # Where ArviZ looks for the same.
+        # Read by ArviZ.
         "inference_library": "driftbayes",
         "inference_library_version": __version__,
     }

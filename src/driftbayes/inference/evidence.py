@@ -1,12 +1,6 @@
-"""Evidence: the record that every method returns, with one estimate per parameter."""
+"""The record of an evidence, with one estimate per parameter."""
 
-__all__ = [
-    "QUANTILES",
-    "Evidence",
-    "ParameterEstimate",
-    "make_estimates",
-    "parameter_warnings",
-]
+__all__ = ["QUANTILES", "Evidence", "ParameterEstimate", "make_estimates", "parameter_warnings"]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,13 +26,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-# Beginning of a warning of a prior that the data contradict.
+# Prefix of warnings about a conflict between prior and data.
 _CONFLICT = "prior and data are in conflict"
 
 
 @dataclass(frozen=True, eq=False)
 class ParameterEstimate:
-    """Posterior of one parameter, and its prior.
+    """Posterior and prior of one parameter.
 
     Args:
         name: Name of the parameter.
@@ -48,9 +42,9 @@ class ParameterEstimate:
         mean: Posterior mean.
         sd: Posterior standard deviation.
         quantiles: Posterior quantiles at 2.5, 16, 50, 84 and 97.5 %.
-        log_mean: Posterior mean of its logarithm; of itself if it is signed.
-        log_sd: Posterior standard deviation of the same.
-        contraction: 1 - log_sd / log_sd of the prior: 0 if nothing was learned, 1 if all.
+        log_mean: Posterior mean of ln θ; of θ if the parameter is signed.
+        log_sd: Posterior standard deviation of ln θ or θ.
+        contraction: 1 - log_sd / log_sd of the prior: 0 if the data are uninformative, at most 1.
     """
 
     name: str
@@ -75,7 +69,7 @@ class ParameterEstimate:
         return float(self.quantiles[0]), float(self.quantiles[-1])
 
     def __repr__(self) -> str:
-        """Mean, standard deviation and unit."""
+        """Show mean, standard deviation and unit."""
         unit = "" if self.unit == "1" else self.unit
         return f"{self.name} = {with_error(self.mean, self.sd)} {unit}".rstrip()
 
@@ -91,8 +85,8 @@ def make_estimates(
     Args:
         hypothesis: Model family and prior.
         units: Names of the units of length and time.
-        quantiles: For each parameter, its quantiles.
-        **columns: `mode`, `mean`, `sd`, `log_mean`, `log_sd` and `contraction`, one number for each
+        quantiles: Quantiles of each parameter.
+        **columns: `mode`, `mean`, `sd`, `log_mean`, `log_sd` and `contraction`, one number per
             parameter.
     """
     about, priors = hypothesis.model.parameters, hypothesis.describe()
@@ -102,25 +96,25 @@ def make_estimates(
             name=name,
             unit=about[name].unit(*units),
             prior=priors[name],
-            quantiles=np.asarray(of_parameter),
+            quantiles=np.asarray(values),
             **dict(zip(columns, map(float, row), strict=True)),
         )
-        for name, of_parameter, row in zip(hypothesis.names, quantiles, rows, strict=True)
+        for name, values, row in zip(hypothesis.names, quantiles, rows, strict=True)
     }
 
 
 def column(estimates: Mapping[str, ParameterEstimate], field: str) -> dict[str, Any]:
-    """One number of every parameter, by name."""
-    return {name: getattr(one, field) for name, one in estimates.items()}
+    """Return one field of every estimate, by name."""
+    return {name: getattr(estimate, field) for name, estimate in estimates.items()}
 
 
-# Median, and the central 68 and 95 per cent of the posterior.
+# Median, and ends of the central 68 % and 95 % intervals of the posterior.
 QUANTILES = (0.025, 0.16, 0.5, 0.84, 0.975)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evidence(Described):
-    r"""What the data say of one hypothesis.
+    r"""Evidence and posterior of one hypothesis.
 
     $$\ln Z = \ln p(D \mid \theta^*) + \ln \mathrm{Occam}
             = \mathrm{E}_\text{post}[\ln L] - \mathrm{KL}(\text{posterior} \,\|\, \text{prior})$$
@@ -130,24 +124,24 @@ class Evidence(Described):
 
     Args:
         hypothesis: Model family and prior.
-        method: Its name: "exact", "laplace", "laplace_is", "bridge", "smc" or "nested".
-        log_evidence: ln p(D | M), natural logarithm, full constants. Paper: [eq:evidence].
-        log_evidence_err: Its error, one sigma in nats; NaN if the method has none.
+        method: Name of the method: "exact", "laplace", "laplace_is", "bridge", "smc" or "nested".
+        log_evidence: ln p(D | M), with all constants. Paper: [eq:evidence].
+        log_evidence_err: Standard error in nats; NaN if the method has none.
         log_likelihood_at_map: ln p(D | M(θ*)).
         parameters: Posterior of each inferred parameter, by name.
-        posterior_cov: Covariance of θ in the order of the parameters.
+        posterior_cov: Covariance of θ, in the order of the parameters.
         expected_log_likelihood: Posterior mean of the log-likelihood.
-        status: How the computation ended.
-        warnings: What a reader should know, in words.
+        status: Outcome of the computation.
+        warnings: Warnings in words.
         tau: Sampling time of the data.
         time_unit: Its unit, empty if unknown.
-        data_fingerprint: Hash of the data, tau and units; evidences compare only if it agrees.
+        data_fingerprint: Hash of the data, tau and units; must agree between compared evidences.
         coords: Coordinates of Laplace's method, "natural" or "log"; empty for other methods.
-        seed: Of a method that draws random numbers; None for others.
-        n_evaluations: Evaluations of the likelihood by such a method, gradients counted as one.
-        diagnostics: Named numbers by which to judge such a method, for example "pareto_k".
-        derived: What follows from θ* and the data, for example the mean flow, by name.
-        draws: Some equally likely draws of θ, (draw, parameter), if the method gives any.
+        seed: Random seed of a sampling method; None for others.
+        n_evaluations: Evaluations of the likelihood.
+        diagnostics: Diagnostics of a sampling method by name, for example "pareto_k".
+        derived: Quantities derived from θ* and the data by name, for example the mean flow.
+        draws: Equally likely draws of θ, (draw, parameter), if the method draws any.
     """
 
     hypothesis: Hypothesis
@@ -177,7 +171,7 @@ class Evidence(Described):
 
     @property
     def priors(self) -> dict[str, str]:
-        """The priors of all parameters, as text."""
+        """Priors of all parameters, as text."""
         return self.hypothesis.describe()
 
     @cached_property
@@ -197,27 +191,27 @@ class Evidence(Described):
 
     @cached_property
     def posterior_quantiles(self) -> dict[str, FloatArray]:
-        """For each parameter, its quantiles at `QUANTILES`."""
+        """Quantiles of each parameter at `QUANTILES`."""
         return column(self.parameters, "quantiles")
 
     @cached_property
     def log_mean(self) -> dict[str, float]:
-        """Posterior mean of the logarithm of each parameter; of itself if it is signed."""
+        """Posterior mean of ln θ of each parameter; of θ if it is signed."""
         return column(self.parameters, "log_mean")
 
     @cached_property
     def log_sd(self) -> dict[str, float]:
-        """Posterior standard deviation of the same."""
+        """Posterior standard deviation of ln θ of each parameter; of θ if it is signed."""
         return column(self.parameters, "log_sd")
 
     @cached_property
     def contraction(self) -> dict[str, float]:
-        """How much narrower the posterior of each parameter is than its prior, 0 to 1."""
+        """Contraction of each posterior relative to its prior, 0 to 1."""
         return column(self.parameters, "contraction")
 
     @property
     def log_occam_factor(self) -> float:
-        """Ln Z - ln p(D | θ*): what the freedom of the parameters cost. Paper: [eq:occam]."""
+        """Ln of the Occam factor, ln Z - ln p(D | θ*). Paper: [eq:occam]."""
         return self.log_evidence - self.log_likelihood_at_map
 
     @property
@@ -227,17 +221,17 @@ class Evidence(Described):
 
     @property
     def unidentified_parameters(self) -> tuple[str, ...]:
-        """Parameters whose prior width the data did not even halve."""
-        return tuple(n for n, value in self.contraction.items() if not value >= IDENTIFIABLE)
+        """Parameters whose posterior is wider than half of the prior."""
+        return tuple(n for n, value in self.contraction.items() if not value >= _MIN_CONTRACTION)
 
     @property
     def contradicts_prior(self) -> bool:
-        """Whether the data put a parameter where its prior hardly expects it."""
+        """Whether the posterior of a parameter conflicts with its prior."""
         return any(text.startswith(_CONFLICT) for text in self.warnings)
 
     def to_json(self) -> dict[str, Any]:
-        """The record as plain numbers and text, with None for what is not finite."""
-        return {
+        """Convert to plain numbers and text; values that are not finite become None."""
+        record: dict[str, Any] = {
             "log_evidence": _finite(self.log_evidence),
             "log_evidence_err": _finite(self.log_evidence_err),
             "log_likelihood_at_map": _finite(self.log_likelihood_at_map),
@@ -255,60 +249,58 @@ class Evidence(Described):
             "priors": self.priors,
             "status": self.status.value,
             "warnings": list(self.warnings),
-            **({} if self.seed is None else self._sampler_json()),
         }
-
-    def _sampler_json(self) -> dict[str, Any]:
-        return {
-            "seed": self.seed,
-            "n_evaluations": self.n_evaluations,
-            "diagnostics": {name: _finite(value) for name, value in self.diagnostics.items()},
-        }
+        if self.seed is not None:
+            diagnostics = {name: _finite(value) for name, value in self.diagnostics.items()}
+            record |= {"seed": self.seed, "n_evaluations": self.n_evaluations}
+            record["diagnostics"] = diagnostics
+        return record
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """A pandas table, one row per parameter; see `Comparison.to_dataframe` for units."""
+        """Convert to a pandas table by parameter; see `Comparison.to_dataframe` for units."""
         return to_dataframe(self)
 
     def to_dataset(self) -> "xr.Dataset":
-        """An xarray Dataset along the parameters."""
+        """Convert to an xarray Dataset along the parameters."""
         return to_dataset(self)
 
     def to_datatree(self) -> "xr.DataTree":
-        """A tree as ArviZ takes it; draws only of a method that draws, else `posterior_draws`."""
+        """Convert to a tree for ArviZ; only samplers have draws, else use `posterior_draws`."""
         return to_datatree(self)
 
 
-# A parameter counts as identified if the data at least halved the width of ln θ.
-IDENTIFIABLE = 0.5
+# Least contraction of an identified parameter: the data halve the width of ln θ.
+_MIN_CONTRACTION = 0.5
 
 
 def parameter_warnings(
     hypothesis: Hypothesis, estimates: Mapping[str, ParameterEstimate], tau: str
 ) -> tuple[str, ...]:
-    """Warn of parameters whose size the data do not tell, and of priors that they contradict."""
-    facts, found = prior_facts(hypothesis), []
-    for i, (name, one) in enumerate(estimates.items()):
+    """Warn of parameters that are not identified, and of priors in conflict with the data."""
+    facts, warnings = prior_facts(hypothesis), []
+    for i, (name, estimate) in enumerate(estimates.items()):
         prior = hypothesis.priors[name]
-        low, high = one.interval
+        low, high = estimate.interval
         least, median, largest = facts.expected[i]
-        if not one.contraction >= IDENTIFIABLE:
-            # Below a limit all magnitudes remain possible, which the width of ln θ does not tell.
+        if not estimate.contraction >= _MIN_CONTRACTION:
+            # An upper limit is informative although ln θ has no lower limit.
             if high < median and not prior.is_signed:
-                limit = amount(high, one.unit, 2)
-                text = f"{name} is consistent with zero at tau = {tau}; 97.5 % limit {limit}"
-                found.append(text)
+                limit = amount(high, estimate.unit, 2)
+                warnings.append(
+                    f"{name} is consistent with zero at tau = {tau}; 97.5 % limit {limit}"
+                )
             else:
-                found.append(
+                warnings.append(
                     f"the posterior of {name} is hardly narrower than its prior: {name} is not "
                     f"identifiable at tau = {tau}"
                 )
         elif high < least or low > largest:
-            given = amount(one.median, one.unit, 3)
-            found.append(
-                f"{_CONFLICT}: {name} = {given} has a prior probability below "
+            median_text = amount(estimate.median, estimate.unit, 3)
+            warnings.append(
+                f"{_CONFLICT}: {name} = {median_text} has a prior probability below "
                 f"{UNEXPECTED:g} ({prior.describe(6)}); set its prior or its scales"
             )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _finite(value: float) -> float | None:

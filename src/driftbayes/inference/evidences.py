@@ -1,4 +1,4 @@
-"""The evidence of a hypothesis, by the method that is asked for."""
+"""Evidence of a hypothesis by any method."""
 
 __all__ = [
     "evidence",
@@ -26,22 +26,9 @@ from driftbayes.inference.exact import (
     is_integrable,
 )
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.methods import (
-    SMC,
-    Auto,
-    Bridge,
-    Exact,
-    Importance,
-    Laplace,
-    Method,
-    Nested,
-    as_method,
-)
+from driftbayes.inference.methods import Auto, Exact, Importance, Laplace, Method, as_method
 from driftbayes.inference.truncation import with_truncation_error
-from driftbayes.likelihood import (
-    ReducedDisplacements,
-    SummedDisplacements,
-)
+from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import DenseEngine
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
@@ -58,16 +45,16 @@ def evidence(
     seed: int = 0,
     **options: Any,
 ) -> Evidence:
-    """The evidence of one hypothesis.
+    """Compute the evidence of one hypothesis.
 
     Args:
         hypothesis: Model family and prior; or a model with priors in place of its parameters.
         data: Displacements at one tau.
         method: A method with its options, for example `Bridge(draws=2000)`, or its name.
-            "auto" integrates exactly if no more than three parameters are left beside the scale,
-            and samples otherwise: "laplace_is", and where its weights are not to be trusted
-            "bridge"; "quadrature" insists on the first; "laplace" is the paper's approximation;
-            "laplace_is", "bridge", "smc" and "nested" sample.
+            "auto" integrates exactly if at most three parameters remain beside the scale, and
+            otherwise samples: by "laplace_is", or by "bridge" if its weights are unreliable.
+            "quadrature" always integrates; "laplace" is the paper's approximation; "laplace_is",
+            "bridge", "smc" and "nested" sample.
         seed: Random seed for sampling methods.
         **options: Options of a method given by name.
     """
@@ -86,17 +73,17 @@ def evidence_batch(
     seed: int = 0,
     **options: Any,
 ) -> list[Evidence]:
-    """Evidences of one hypothesis for several data sets, or of several priors for one data set."""
+    """Compute evidences of several data sets, or of one data set under several priors."""
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
     chosen = as_method(method, **options)
     if hypotheses[0].model.kind == "sde":
         from driftbayes.sde.evidence import sde_evidences
 
         return _in_memory(lambda: sde_evidences(hypotheses, batch, chosen, seed))
-    _check(hypotheses, batch, chosen)
+    _check(hypotheses, batch)
     if (reason := infinite_reason(hypotheses[0].model, batch)) is not None:
-        return [_without_evidence(one, batch, chosen, reason) for one in hypotheses]
-    # Priors that are the same have the same evidence.
+        return [_infinite_record(h, batch, chosen, reason) for h in hypotheses]
+    # Compute the evidence of equal priors once.
     texts = [str(hypothesis.describe()) for hypothesis in hypotheses]
     distinct = [hypotheses[texts.index(text)] for text in dict.fromkeys(texts)]
     found = _in_memory(lambda: _evidences(distinct, batch, chosen, seed))
@@ -119,7 +106,7 @@ def log_evidences(
     seed: int = 0,
     **options: Any,
 ) -> LogEvidences:
-    """Ln Z alone of one hypothesis for several data sets: faster where no posterior is wanted.
+    """Compute only ln Z of several data sets, which is faster than `evidence_batch`.
 
     Args:
         hypothesis: Model family and prior.
@@ -130,14 +117,10 @@ def log_evidences(
     """
     chosen = as_method(method, **options)
     if hypothesis.model.kind != "sde":
-        _check([hypothesis], data, chosen)
-    if (
-        hypothesis.model.kind != "sde"
-        and _is_exact(chosen, hypothesis, data)
-        and _is_whole(hypothesis, data)
-    ):
-        tolerance = chosen.tolerance  # type: ignore[union-attr]
-        return _in_memory(lambda: exact_log_evidences(hypothesis, data, tolerance=tolerance))
+        _check([hypothesis], data)
+        if _is_exact(chosen, hypothesis, data) and _is_whole(hypothesis, data):
+            tolerance = chosen.tolerance  # type: ignore[union-attr]
+            return _in_memory(lambda: exact_log_evidences(hypothesis, data, tolerance=tolerance))
     records = evidence_batch([hypothesis], data, method=chosen, seed=seed)
     return LogEvidences(
         np.array([record.log_evidence for record in records]),
@@ -147,7 +130,7 @@ def log_evidences(
 
 
 def _is_whole(hypothesis: Hypothesis, batch: Batch) -> bool:
-    """Whether the windows of the data leave nothing out of the likelihood."""
+    """Tell whether the windows of the data cover the memory of the model."""
     return batch.is_summed and hypothesis.model.memory is not None
 
 
@@ -161,9 +144,10 @@ def evidence_with_variants(
     seed: int = 0,
     **options: Any,
 ) -> tuple[Evidence, list[LogEvidence]]:
-    """Compute the evidence of one hypothesis, and ln Z alone under other priors.
+    """Compute the evidence of one hypothesis, and only ln Z under other priors.
 
-    Nodes under the first prior serve the others where they can; of these ln Z is good to 0.01.
+    Nodes under the first prior are reused for the others if possible, whose ln Z is then accurate
+    to 0.01 nats.
 
     Args:
         hypothesis: Model family and prior.
@@ -174,15 +158,14 @@ def evidence_with_variants(
         **options: As for `evidence`.
     """
     batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
-    every = [hypothesis, *others]
     chosen = as_method(method, **options)
     if hypothesis.model.kind == "sde":
         from driftbayes.sde.evidence import sde_variants
 
         return _in_memory(lambda: sde_variants(hypothesis, others, batch, chosen, seed))
-    _check(every, batch, chosen)
+    _check([hypothesis, *others], batch)
     if (reason := infinite_reason(hypothesis.model, batch)) is not None:
-        record = _without_evidence(hypothesis, batch, chosen, reason)
+        record = _infinite_record(hypothesis, batch, chosen, reason)
         return record, [LogEvidence(np.nan, np.nan) for _ in others]
     if _is_exact(chosen, hypothesis, batch):
         record, found = _in_memory(lambda: exact_variants(hypothesis, others, batch))
@@ -192,12 +175,12 @@ def evidence_with_variants(
 
         record, found = _in_memory(lambda: auto_variants(hypothesis, others, batch, chosen, seed))
         return with_truncation_error(record, hypothesis, batch), found
-    first, *rest = evidence_batch(every, batch, method=chosen, seed=seed)
-    return first, [LogEvidence(one.log_evidence, one.log_evidence_err) for one in rest]
+    first, *rest = evidence_batch([hypothesis, *others], batch, method=chosen, seed=seed)
+    return first, [LogEvidence(e.log_evidence, e.log_evidence_err) for e in rest]
 
 
-def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> None:
-    """Refuse what cannot be computed, before anything is."""
+def _check(hypotheses: Sequence[Hypothesis], batch: Batch) -> None:
+    """Raise an error if the evidence cannot be computed."""
     model = hypotheses[0].model
     for hypothesis in hypotheses:
         hypothesis.check_step(batch.shortest_step)
@@ -206,15 +189,10 @@ def _check(hypotheses: Sequence[Hypothesis], batch: Batch, method: Method) -> No
         from driftbayes.likelihood.memory import check_bytes
 
         check_bytes(model.name, engine.evaluation_bytes)
-    if isinstance(method, Bridge | SMC | Nested):
-        from driftbayes.likelihood.memory import check_memory
-
-        dense = not model.has_state_space
-        check_memory(model.name, batch.data, len(hypotheses[0].names), dense=dense)
 
 
 def infinite_reason(model: AbstractModel, batch: Batch) -> str | None:
-    """Why the evidence of a model is infinite for these data, if it is."""
+    """Say why the evidence of a model is infinite for these data; None if it is finite."""
     data = None if batch.source is None else batch.source[0]
     if model.kind not in ("steps", "trajectories") or not isinstance(data, Displacements):
         return None
@@ -223,11 +201,9 @@ def infinite_reason(model: AbstractModel, batch: Batch) -> str | None:
     return unbounded_reason(model, data)
 
 
-def _without_evidence(
-    hypothesis: Hypothesis, batch: Batch, method: Method, reason: str
-) -> Evidence:
-    """The record of a hypothesis that has no finite evidence."""
-    nothing = np.full(len(hypothesis.names), np.nan)
+def _infinite_record(hypothesis: Hypothesis, batch: Batch, method: Method, reason: str) -> Evidence:
+    """Make the record of a hypothesis without a finite evidence."""
+    unknown = np.full(len(hypothesis.names), np.nan)
     columns = ("mode", "mean", "sd", "log_mean", "log_sd", "contraction")
     return Evidence(
         hypothesis=hypothesis,
@@ -238,10 +214,10 @@ def _without_evidence(
         parameters=make_estimates(
             hypothesis,
             batch.units(0),
-            np.full((len(nothing), len(QUANTILES)), np.nan),
-            **dict.fromkeys(columns, nothing),
+            np.full((len(unknown), len(QUANTILES)), np.nan),
+            **dict.fromkeys(columns, unknown),
         ),
-        posterior_cov=np.full((len(nothing), len(nothing)), np.nan),
+        posterior_cov=np.full((len(unknown), len(unknown)), np.nan),
         expected_log_likelihood=np.nan,
         status=Status.UNBOUNDED_DENSITY,
         tau=batch.tau(0),
@@ -251,7 +227,7 @@ def _without_evidence(
 
 
 def _in_memory(compute: Callable[[], T]) -> T:
-    """Run a computation; say in a sentence if memory runs out."""
+    """Run a computation; raise a `DriftbayesError` if memory runs out."""
     try:
         return compute()
     except (MemoryError, RuntimeError) as error:

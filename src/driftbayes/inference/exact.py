@@ -1,4 +1,4 @@
-"""Exact evidence: closed form for the scale, quadrature for at most three other parameters."""
+"""Evidence by a closed form for the scale and quadrature over at most three other parameters."""
 
 __all__ = [
     "LogEvidence",
@@ -37,36 +37,34 @@ from driftbayes.inference.quantiles import marginal_quantiles
 from driftbayes.inference.scale import closed_modes, draw_scales
 from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.stacked import solve_stack, stack_records
-from driftbayes.likelihood.kalman import LOG_2PI
+from driftbayes.likelihood.gaussian import LOG_2PI
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import with_error
 from driftbayes.typing import FloatArray
 
-# Nodes are added until the evidence is this certain, in nats: by the number of parameters that are
-# left for quadrature, three of which are dear.
+# Accepted error of ln Z in nats, by the number of parameters left for quadrature, then for three.
 _TOLERANCE = {0: 1e-10, 1: 1e-10, 2: 1e-8}
 TOLERANCE = 1e-3
-_MOST = 3
-# Error that is accepted of their evidences, which are compared by tenths of nats.
-_OTHER_PRIORS = 0.01
-# An integral with a larger error is none.
+_MAX_LEFT = 3
+# Accepted error of ln Z under other priors, which matter at tenths of nats.
+_VARIANT_TOLERANCE = 0.01
+# An integral with a larger error has failed.
 _MAX_ERROR = 0.5
-# If the largest mode has more nodes than this, a cloud of weighted points is good enough for
-# quantiles; many nodes of a small mode say nothing about those that carry the mass.
-_DENSE = 20_000
-# Rounds of candidates for draws; the first is enough but for thin ridges.
+# With more nodes at the largest mode, quantiles are those of the weighted nodes.
+_N_DENSE = 20_000
+# Rounds of candidates for draws; only thin ridges need more than one.
 _MAX_ROUNDS = 10
-# By how many errors, and how much, ln Z from points between the nodes may differ.
-_AGREEMENT, _MAX_OFF = 5.0, 1e-3
+# Accepted deviation of Z from points between the nodes: in standard errors, and relative.
+_MAX_SIGMAS, _MAX_DEVIATION = 5.0, 1e-3
 
 
 @in_double_precision
 def exact(hypothesis: Hypothesis, data: Batch, *, tolerance: float | None = None) -> Evidence:
-    r"""Integrate the evidence, good to 1e-8 nats, with three left over 1e-3. [eq:evidence].
+    r"""Integrate the evidence, to 1e-8 nats, or 1e-3 with three parameters left. [eq:evidence].
 
     A scale parameter with an exponential or gamma prior is integrated out in closed form (a
-    modified Bessel function); what is left, up to three parameters, by the trapezoid rule on
-    lattices that grow from the modes.
+    modified Bessel function), and up to three other parameters by the trapezoid rule on lattices
+    that grow from the modes.
 
     Args:
         hypothesis: Model family and prior.
@@ -80,18 +78,18 @@ def exact(hypothesis: Hypothesis, data: Batch, *, tolerance: float | None = None
 def exact_batch(
     hypotheses: Sequence[Hypothesis], data: Batch, *, tolerance: float | None = None
 ) -> list[Evidence]:
-    """The same for several data sets under one hypothesis, or one data set under several priors."""
+    """Apply `exact` to several data sets, or to one data set under several priors."""
     if data.is_stacked and len(hypotheses) > 1:
         raise DriftbayesError("give several data sets or several priors, not both")
     if len(hypotheses) == 1:
-        return _of_stack(hypotheses[0], data, tolerance)
-    return [_of_stack(hypothesis, data, tolerance)[0] for hypothesis in hypotheses]
+        return _solve_all(hypotheses[0], data, tolerance)
+    return [_solve_all(hypothesis, data, tolerance)[0] for hypothesis in hypotheses]
 
 
 def exact_log_evidences(
     hypothesis: Hypothesis, data: Batch, *, tolerance: float | None = None
 ) -> "LogEvidences":
-    """Ln Z alone of several data sets under one hypothesis.
+    """Compute only ln Z of several data sets under one hypothesis.
 
     Args:
         hypothesis: Model family and prior.
@@ -103,48 +101,48 @@ def exact_log_evidences(
     statuses = [Status.OK] * n
     is_left = np.ones(n, dtype=bool)
     accepted = _TOLERANCE[1] if tolerance is None else tolerance
-    for some in solve_stack(hypothesis, data, accepted, describe=False):
-        logs[some.sets], errors[some.sets] = some.log_evidence, some.error
-        is_left[some.sets] = False
+    for part in solve_stack(hypothesis, data, accepted, describe=False):
+        logs[part.sets], errors[part.sets] = part.log_evidence, part.error
+        is_left[part.sets] = False
     for i in np.flatnonzero(is_left).tolist():
-        record = _solved(hypothesis, data, i, tolerance).record
+        record = _solve(hypothesis, data, i, tolerance).record
         logs[i], errors[i] = record.log_evidence, record.log_evidence_err
         statuses[i] = record.status
     return LogEvidences(logs, errors, tuple(statuses))
 
 
-def _of_stack(hypothesis: Hypothesis, data: Batch, tolerance: float | None) -> list[Evidence]:
-    """Evidences of all data sets, side by side where they can be, else one by one."""
-    records = dict(_solved_together(hypothesis, data, tolerance))
+def _solve_all(hypothesis: Hypothesis, data: Batch, tolerance: float | None) -> list[Evidence]:
+    """Compute the evidences of all data sets, together if possible, else one by one."""
+    records = dict(_solve_together(hypothesis, data, tolerance))
     return [
-        records[i] if i in records else _solved(hypothesis, data, i, tolerance).record
+        records[i] if i in records else _solve(hypothesis, data, i, tolerance).record
         for i in range(len(data))
     ]
 
 
-def _solved_together(
+def _solve_together(
     hypothesis: Hypothesis, data: Batch, tolerance: float | None
 ) -> Iterator[tuple[int, Evidence]]:
-    """Number and evidence of each data set that could be solved side by side with others."""
+    """Yield index and evidence of each data set that can be solved together with others."""
     accepted = _TOLERANCE[1] if tolerance is None else tolerance
-    for some in solve_stack(hypothesis, data, accepted, describe=True):
-        yield from stack_records(hypothesis, data, some)
+    for part in solve_stack(hypothesis, data, accepted, describe=True):
+        yield from stack_records(hypothesis, data, part)
 
 
 def exact_variants(
     hypothesis: Hypothesis, others: Sequence[Hypothesis], data: Batch
 ) -> tuple[Evidence, list["LogEvidence"]]:
-    """The evidence under one prior, and ln Z alone under others, from the same nodes if they do.
+    """Compute the evidence under one prior, and only ln Z under others, reusing nodes if possible.
 
     Args:
         hypothesis: Model family and prior.
         others: The same family with other priors.
         data: One data set, from `Batch.of`.
     """
-    record = dict(_solved_together(hypothesis, data, None)).get(0)
+    record = dict(_solve_together(hypothesis, data, None)).get(0)
     if record is not None and not others:
         return record, []
-    first = _solved(hypothesis, data, 0, None)
+    first = _solve(hypothesis, data, 0, None)
     known = [(first.modes, first.quadrature)]
     variants = [_log_evidence(other, data, known) for other in others]
     return first.record if record is None else record, variants
@@ -155,8 +153,8 @@ class LogEvidence:
     """Ln Z under another prior.
 
     Args:
-        log_evidence: ln Z, NaN where the integral failed.
-        log_evidence_err: Its error.
+        log_evidence: ln Z; NaN if the integral failed.
+        log_evidence_err: Its error in nats.
     """
 
     log_evidence: float
@@ -169,8 +167,8 @@ class LogEvidences:
 
     Args:
         log_evidence: ln Z of each.
-        log_evidence_err: Their errors.
-        statuses: How each computation ended.
+        log_evidence_err: Their errors in nats.
+        statuses: Outcome of each computation.
     """
 
     log_evidence: FloatArray
@@ -181,15 +179,15 @@ class LogEvidences:
 def _log_evidence(
     hypothesis: Hypothesis, data: Batch, known: list[tuple[Modes, Quadrature]]
 ) -> LogEvidence:
-    """Ln Z from the nodes of what is known that suit it best, else by new ones, then known too."""
+    """Compute ln Z from the best of the known nodes, or from new ones, which are appended."""
     density = Density(hypothesis, data.engine(0, hypothesis.model))
-    accepted = max(_TOLERANCE.get(_n_left(density), TOLERANCE), _OTHER_PRIORS)
-    again = [(reweight(quadrature, density), modes) for modes, quadrature in known]
-    usable = [(found, modes) for found, modes in again if found is not None]
+    accepted = max(_TOLERANCE.get(_count_left(density), TOLERANCE), _VARIANT_TOLERANCE)
+    reweighted = [(reweight(quadrature, density), modes) for modes, quadrature in known]
+    usable = [(found, modes) for found, modes in reweighted if found is not None]
     found, modes = min(usable, key=lambda pair: pair[0].error, default=(None, known[0][0]))
     if found is None or found.error > accepted:
         if len(known[0][1].left):
-            # No grid is searched where the modes under a similar prior lead to the new ones.
+            # Start from the modes under a similar prior; search a grid only if that fails.
             modes = find_modes(density, modes)
             modes = modes if modes.free.converged else find_modes(density)
         found = integrate_posterior(density, modes, accepted)
@@ -202,17 +200,17 @@ def _log_evidence(
 
 
 def is_integrable(hypothesis: Hypothesis, data: Batch) -> bool:
-    """Whether few enough parameters are left for quadrature."""
-    return _n_left(Density(hypothesis, data.engine(0, hypothesis.model))) <= _MOST
+    """Tell whether few enough parameters are left for quadrature."""
+    return _count_left(Density(hypothesis, data.engine(0, hypothesis.model))) <= _MAX_LEFT
 
 
-def _n_left(density: Density) -> int:
+def _count_left(density: Density) -> int:
     return len(density.hypothesis.names) - (scale_form(density) is not None)
 
 
 @dataclass(frozen=True, eq=False)
 class _Solution:
-    """One evidence; its record is made when it is asked for."""
+    """One integrated evidence, whose record is made on demand."""
 
     data: Batch
     index: int
@@ -222,19 +220,14 @@ class _Solution:
 
     @cached_property
     def record(self) -> Evidence:
-        return _record(self.data, self.index, self.modes, self.quadrature, self.tolerance)
+        return _make_record(self.data, self.index, self.modes, self.quadrature, self.tolerance)
 
 
-def _solved(
-    hypothesis: Hypothesis,
-    data: Batch,
-    index: int,
-    tolerance: float | None,
-) -> _Solution:
+def _solve(hypothesis: Hypothesis, data: Batch, index: int, tolerance: float | None) -> _Solution:
     """Integrate one evidence."""
     density = Density(hypothesis, data.engine(index, hypothesis.model))
-    n_left = _n_left(density)
-    if n_left > _MOST:
+    n_left = _count_left(density)
+    if n_left > _MAX_LEFT:
         raise DriftbayesError(
             f"exact integration handles up to three parameters beside the scale, "
             f"{hypothesis.name} has {len(hypothesis.names)} in all; use method='bridge'"
@@ -246,7 +239,9 @@ def _solved(
     return _Solution(data, index, modes, quadrature, accepted)
 
 
-def _record(data: Batch, index: int, modes: Modes, found: Quadrature, tolerance: float) -> Evidence:
+def _make_record(
+    data: Batch, index: int, modes: Modes, found: Quadrature, tolerance: float
+) -> Evidence:
     """Summarise a posterior."""
     hypothesis = found.density.hypothesis
     facts = prior_facts(hypothesis)
@@ -255,7 +250,7 @@ def _record(data: Batch, index: int, modes: Modes, found: Quadrature, tolerance:
     if found.lattices:
         quantiles = _with_marginals(hypothesis, found, quantiles)
     theta_map, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
-    # The rounding of a huge log-evidence is no error of the quadrature.
+    # Rounding of a large log-evidence is not an error of the quadrature.
     accepted = max(tolerance, 2e-14 * abs(found.log_evidence))
     is_certain = found.error <= accepted and found.missed < MAX_MISSED
     status = Status.OK
@@ -297,13 +292,13 @@ def _record(data: Batch, index: int, modes: Modes, found: Quadrature, tolerance:
 
 
 def _with_marginals(hypothesis: Hypothesis, found: Quadrature, quantiles: FloatArray) -> FloatArray:
-    """Quantiles of the coordinates left, from the lattices."""
+    """Fill in the quantiles of the coordinates left, from the lattices."""
     logs = np.array([lattice.log_integral for lattice in found.lattices])
     if not np.isfinite(found.log_evidence):
         return quantiles
     z = np.zeros((len(QUANTILES), len(hypothesis.names)))
-    if len(found.lattices[int(np.argmax(logs))].log_values) > _DENSE:
-        z[:, found.left] = _of_cloud(found)
+    if len(found.lattices[int(np.argmax(logs))].log_values) > _N_DENSE:
+        z[:, found.left] = _node_quantiles(found)
     else:
         z[:, found.left] = marginal_quantiles(found.lattices, logs, np.array(QUANTILES)).T
     out = np.array(quantiles)
@@ -311,8 +306,8 @@ def _with_marginals(hypothesis: Hypothesis, found: Quadrature, quantiles: FloatA
     return out
 
 
-def _of_cloud(found: Quadrature) -> FloatArray:
-    """Quantiles of each coordinate from nodes that lie closely: (probability, coordinate)."""
+def _node_quantiles(found: Quadrature) -> FloatArray:
+    """Compute quantiles of dense weighted nodes, (probability, coordinate)."""
     z = np.concatenate([lattice.z for lattice in found.lattices])
     weights = np.exp(found.nodes.log_weights - found.log_evidence)
     out = np.empty((len(QUANTILES), z.shape[1]))
@@ -327,52 +322,51 @@ def _of_cloud(found: Quadrature) -> FloatArray:
 def exact_draws(
     hypothesis: Hypothesis, data: Batch, n: int, rng: np.random.Generator
 ) -> tuple[Evidence, FloatArray, FloatArray, Quadrature]:
-    """Independent draws from the posterior that the quadrature found, exact between its nodes too.
+    """Draw independent samples from an integrated posterior.
 
-    Candidates come from a mixture around the nodes and are kept or not by the ratio of the density
-    to it. The scale, integrated out, has its own exact draw at each of them. The mean of the ratios
-    is 1 if the quadrature saw all that there is between its nodes; if it is not, the status says
-    so.
+    Candidates come from a mixture around the nodes and are accepted by the ratio of the density to
+    the mixture. A scale that was integrated out is drawn exactly at each of them. The mean of the
+    ratios is 1 if the quadrature missed nothing between its nodes; the status reports a deviation.
 
     Args:
         hypothesis: Model family and prior.
         data: One data set, from `Batch.of`.
-        n: How many.
-        rng: Random numbers.
+        n: Number of draws.
+        rng: Random number generator.
 
     Returns:
         The evidence, the draws of θ, (draw, parameter), ln p(D | θ) of each, and the quadrature.
 
     Raises:
-        DriftbayesError: The posterior has no finite value to draw from.
+        DriftbayesError: The posterior is nowhere finite.
     """
-    solution = _solved(hypothesis, data, 0, None)
+    solution = _solve(hypothesis, data, 0, None)
     record, found = solution.record, solution.quadrature
     if record.status is Status.NOT_FINITE:
-        msg = f"no draws from the posterior of {record.name}: {record.status.advice}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(
+            f"no draws from the posterior of {record.name}: {record.status.advice}"
+        )
     if not found.lattices:
-        only = (found.nodes.theta[:1], found.nodes.fits[:1])
-        nodes = Nodes(np.zeros(n), *(np.repeat(x, n, axis=0) for x in only))
+        single = (found.nodes.theta[:1], found.nodes.fits[:1])
+        nodes = Nodes(np.zeros(n), *(np.repeat(x, n, axis=0) for x in single))
     else:
-        nodes, doubt = _draw_nodes(found, n, rng)
-        if doubt and record.status is Status.OK:
+        nodes, warning = _draw_nodes(found, n, rng)
+        if warning and record.status is Status.OK:
             status = Status.QUADRATURE_NOT_CONVERGED
-            record = replace(record, status=status, warnings=(doubt, *record.warnings))
+            record = replace(record, status=status, warnings=(warning, *record.warnings))
     theta = np.array(nodes.theta)
     place, form = found.density.scale, found.form
     if form is None or place is None:
         return record, theta, nodes.fits[:, 0], found
     count, log_det, quadratic = nodes.fits.T
-    shape, rate = np.full(n, form.shape), np.full(n, form.rate)
-    scale = draw_scales(count, quadratic, shape, rate, rng)
+    scale = draw_scales(count, quadratic, form, rng)
     theta[:, place] = scale
     fits = -0.5 * (count * (LOG_2PI + np.log(scale)) + log_det + quadratic / scale)
     return record, theta, fits, found
 
 
 def _draw_nodes(found: Quadrature, n: int, rng: np.random.Generator) -> tuple[Nodes, str]:
-    """Draws of the coordinates left, and a doubt in words if there is one."""
+    """Draw the coordinates left; also return a warning, empty if all is well."""
     from driftbayes.inference.lattice_draws import keep_by_ratio, propose
     from driftbayes.inference.samples import resample
 
@@ -394,13 +388,13 @@ def _draw_nodes(found: Quadrature, n: int, rng: np.random.Generator) -> tuple[No
         kept = resample(ratios, n, rng)
     relative = np.exp(ratios)
     error = relative.std(ddof=1) / np.sqrt(len(relative))
-    doubt = ""
-    if not abs(relative.mean() - 1) <= _AGREEMENT * error + _MAX_OFF:
-        doubt = (
+    warning = ""
+    if not abs(relative.mean() - 1) <= _MAX_SIGMAS * error + _MAX_DEVIATION:
+        warning = (
             f"points between the nodes of the quadrature give ln Z higher by "
             f"{with_error(float(logsumexp(ratios) - np.log(len(ratios))), error)}; use "
             "method='smc', or a narrower prior"
         )
     kept = kept[:n]
     theta, fit = np.concatenate(thetas)[kept], np.concatenate(fits)[kept]
-    return Nodes(np.zeros(n), theta, fit), doubt
+    return Nodes(np.zeros(n), theta, fit), warning

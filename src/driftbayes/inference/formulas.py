@@ -1,7 +1,7 @@
-"""A model's formulas at many parameter values at once, by compiled programs of fixed shape.
+"""Formulas of a model at many parameter values at once, by compiled programs of fixed shape.
 
-Every program takes a fixed number of points and is run as often as needed: neither another file,
-nor another number of steps, trajectories or nodes compiles anything anew.
+Every program takes a fixed number of points and runs as often as needed: another file, or another
+number of steps, trajectories or nodes needs no new compilation.
 """
 
 __all__ = [
@@ -39,26 +39,26 @@ from driftbayes.precision import in_double_precision
 from driftbayes.priors import AbstractPrior, Gamma, Uniform
 from driftbayes.typing import FloatArray, IntArray
 
-# Parameter values, pairs of a parameter value and an interval, and trajectories in one call: the
-# smallest of several numbers that is enough, or the largest.
+# Sizes of one call in parameter values, pairs of parameter value and interval, and trajectories:
+# the smallest that suffices, or the largest.
 _N_POINTS = (64, 1024)
 _N_PAIRS = (64, 4096)
 _N_SLOTS = (1, 64, 1024)
-# Covariances in one call, where there are many lags.
+# Covariances in one call with many lags.
 _MAX_COVARIANCES = 1 << 16
-# Lags are computed in as many as the next of these.
+# Numbers of lags of the programs.
 _N_LAGS = (32, 256, 4096)
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Formulas of one hypothesis at several θ, in the form in which engines ask for them.
+    """Formulas of one hypothesis at several θ, one row per point and component, for engines.
 
     Args:
         hypothesis: Model family and prior.
         theta: Parameters, (point, parameter).
-        rows: Which rows: point times number of components plus component; None for all.
-        whole: What this is a part of; they share what is computed of each point.
+        rows: Selected rows, point times number of components plus component; None for all.
+        whole: Rows that this is a part of; parts share results that are computed per point.
     """
 
     hypothesis: Hypothesis
@@ -68,44 +68,44 @@ class Rows:
 
     @property
     def n_components(self) -> int:
-        """Components of the model."""
+        """Number of components of the model."""
         return _n_components(*_split(self.hypothesis)[1:])
 
     def n_state(self) -> int:
-        """Components of the state of each."""
+        """Return the dimension of the state of a component."""
         return _n_state(*_split(self.hypothesis)[1:])
 
     @property
-    def _every(self) -> IntArray:
+    def _indices(self) -> IntArray:
         if self.rows is not None:
             return self.rows
         return np.arange(len(self.theta) * self.n_components)
 
     @property
     def n_rows(self) -> int:
-        return len(self._every)
+        return len(self._indices)
 
     def part(self, rows: slice) -> "Rows":
-        return Rows(self.hypothesis, self.theta, self._every[rows], self.whole or self)
+        return Rows(self.hypothesis, self.theta, self._indices[rows], self.whole or self)
 
     def numbers(self) -> tuple[FloatArray, ...]:
-        """What the model tells beside its motion, one value of each row."""
+        """Compute the model's trajectory numbers, one value per row."""
         theta, point, _ = self._needed()
         found = evaluate(self.hypothesis, theta, trajectory_numbers)
         return tuple(part[point] for part in found)
 
     def _needed(self) -> tuple[FloatArray, IntArray, IntArray]:
-        """Points that the rows need, and point and component of each row."""
-        point, component = np.divmod(self._every, self.n_components)
+        """Return the points of the rows, and point and component of each row."""
+        point, component = np.divmod(self._indices, self.n_components)
         first, last = int(point[0]), int(point[-1])
         return self.theta[first : last + 1], point - first, component
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
-        start, extra, tails = self._own(self._state_spaces[:3])
+        start, extra, tails = self._select(self._state_spaces[:3])
         return start, extra, tails
 
-    def _own(self, found: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
-        """What was found of every point and component, for these rows."""
+    def _select(self, found: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+        """Select these rows from results for every point and component."""
         if self.rows is None:
             return tuple(part.reshape(-1, *part.shape[2:]) for part in found)
         point, component = np.divmod(self.rows, self.n_components)
@@ -113,30 +113,30 @@ class Rows:
 
     @cached_property
     def _state_spaces(self) -> tuple[NDArray[Any], ...]:
-        """What does not depend on durations, of every point and component."""
+        """Results that do not depend on durations, for every point and component."""
         if self.whole is not None:
             return self.whole._state_spaces
-        size = _enough(_N_POINTS, len(self.theta))
+        size = _program_size(_N_POINTS, len(self.theta))
         return _by_points(_state_space_program, self.hypothesis, size, self.theta)
 
     def lanes(self, intervals: FloatArray) -> NDArray[Any]:
-        """A and Q of all rows by blocks of lanes, (block, interval, 2, state, state, lane)."""
+        """Compute A and Q of all rows, (block, interval, 2, state, state, lane)."""
         from driftbayes.kernels.filter import LANES
 
         n_rows, n_blocks = self.n_rows, -(-self.n_rows // LANES)
         rows = np.minimum(np.arange(n_blocks * LANES), n_rows - 1)
         if self.hypothesis.model.moves_by_generator:
-            return self._by_generator(rows, intervals)
+            return self._lanes_by_generator(rows, intervals)
         both = np.stack(self.transitions(intervals), axis=2)[rows]
         blocks = both.reshape(n_blocks, LANES, *both.shape[1:])
         return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
 
-    def _by_generator(self, rows: IntArray, intervals: FloatArray) -> NDArray[Any]:
-        """The same from the equations of motion, by a compiled matrix exponential."""
+    def _lanes_by_generator(self, rows: IntArray, intervals: FloatArray) -> NDArray[Any]:
+        """Compute `lanes` from the equations of motion, by a compiled matrix exponential."""
         from driftbayes.kernels.exponential import exponential_kernel
         from driftbayes.kernels.filter import LANES
 
-        found = self._own(self._state_spaces[3:])
+        found = self._select(self._state_spaces[3:])
         n, n_blocks = found[0].shape[-1], len(rows) // LANES
         blocks = [part[rows].reshape(n_blocks, LANES, n, n) for part in found]
         drift, intensity = (np.ascontiguousarray(np.moveaxis(part, 1, -1)) for part in blocks)
@@ -151,7 +151,7 @@ class Rows:
         found = _by_points(
             _transition_program,
             self.hypothesis,
-            _enough(_N_PAIRS, n * m),
+            _program_size(_N_PAIRS, n * m),
             np.repeat(theta, m, axis=0),
             np.tile(intervals, n),
         )
@@ -163,14 +163,14 @@ class Rows:
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
         model = self.hypothesis.model
         if model.has_state_space and model.moves_by_generator:
-            return self._from_state_space(tau, n_lags)
+            return self._autocovariances_by_step(tau, n_lags)
         theta, point, component = self._needed()
         taus = np.full(len(theta), tau)
         found = _autocovariances(self.hypothesis, theta, taus, n_lags)
         return np.ascontiguousarray(found[point, component, :n_lags])
 
-    def _from_state_space(self, tau: float, n_lags: int) -> FloatArray:
-        """The same by the matrices of one step: no program for each number of lags."""
+    def _autocovariances_by_step(self, tau: float, n_lags: int) -> FloatArray:
+        """Compute autocovariances from the matrices of one step, for any number of lags."""
         from driftbayes.kernels.autocovariance import fill_autocovariances
 
         start, extra, _ = self.starts()
@@ -185,9 +185,9 @@ class Rows:
         theta, point, component = self._needed()
         n, m = len(theta), len(lags)
         (found,) = _by_points(
-            _spread_program,
+            _msd_program,
             self.hypothesis,
-            _enough(_N_PAIRS, n * m),
+            _program_size(_N_PAIRS, n * m),
             np.repeat(theta, m, axis=0),
             np.tile(lags, n),
         )
@@ -197,7 +197,7 @@ class Rows:
 def autocovariances_at(
     hypothesis: Hypothesis, theta: FloatArray, taus: FloatArray, n_lags: int
 ) -> FloatArray:
-    """Covariances of steps 0, 1, ... apart, (point, lag), of a model with one component.
+    """Compute covariances of steps 0, 1, ... apart, (point, lag), of a one-component model.
 
     Args:
         hypothesis: Model family and prior.
@@ -212,26 +212,24 @@ def autocovariances_at(
 def _autocovariances(
     hypothesis: Hypothesis, theta: FloatArray, taus: FloatArray, n_lags: int
 ) -> NDArray[Any]:
-    """The same of all components, with as many lags as the program has."""
-    # More lags than any program has are a program of their own.
-    n_program = max(_enough(_N_LAGS, n_lags), n_lags)
+    """Compute covariances of all components, for as many lags as the program has."""
+    # More lags than any program has get their own program.
+    n_program = max(_program_size(_N_LAGS, n_lags), n_lags)
     program = _autocovariance_program(n_program)
-    at_once = _enough(_N_POINTS, len(theta))
-    at_once = max(min(at_once, _MAX_COVARIANCES // n_program), 8)
-    return _by_points(program, hypothesis, at_once, theta, taus)[0]
+    size = max(min(_program_size(_N_POINTS, len(theta)), _MAX_COVARIANCES // n_program), 8)
+    return _by_points(program, hypothesis, size, theta, taus)[0]
 
 
 @dataclass(frozen=True)
 class PriorFacts:
-    """Numbers of the priors of the inferred parameters, in the order of θ.
+    """Summaries of the priors of the inferred parameters, in the order of θ.
 
     Args:
         mean: Means.
-        log_sd: Standard deviations of ln θ; of θ itself where it is signed.
-        quantiles: (parameter, probability), at `PROBABILITIES`; NaN unless a prior is uniform.
-        expected: (parameter, 3), the least and the largest value that a prior expects, but for a
-            probability of `UNEXPECTED` each, and its median between them. Small values are
-            unexpected only if the density falls towards zero, as of a lognormal prior.
+        log_sd: Standard deviations of ln θ; of θ if it is signed.
+        quantiles: Quantiles at `PROBABILITIES`, (parameter, probability); NaN unless uniform.
+        expected: Quantiles at `UNEXPECTED`, 1/2 and 1 - `UNEXPECTED`, (parameter, 3). The first is
+            minus infinity unless the density falls towards zero, as for a lognormal prior.
     """
 
     mean: FloatArray
@@ -241,13 +239,13 @@ class PriorFacts:
 
 
 UNEXPECTED = 1e-3
-# The same in standard deviations of a normal law.
+# Normal score of `UNEXPECTED`.
 _TAIL = 3.0902
 PROBABILITIES = np.linspace(0.0, 1.0, 66)[1:-1]
 
 
 def prior_facts(hypothesis: Hypothesis) -> PriorFacts:
-    """Means, widths and quantiles of the priors."""
+    """Compute means, widths and quantiles of the priors."""
     leaves, tree = _split(hypothesis)
     return _prior_facts(tree, tuple(map(float, leaves)))
 
@@ -275,7 +273,7 @@ def _prior_program(tree: Any) -> Callable[..., Any]:
 
 def _expected(prior: AbstractPrior) -> Any:
     if isinstance(prior, Gamma):
-        # Wilson and Hilferty's approximation: the quantile itself is no formula of JAX.
+        # Wilson and Hilferty's approximation, since JAX has no gamma quantile.
         middle, spread = 1 - 1 / (9 * prior.shape), 1 / (3 * jnp.sqrt(prior.shape))
         cubes = (jnp.maximum(middle + z * spread, 1e-2) for z in (-_TAIL, 0.0, _TAIL))
         low, median, high = (prior.mean() * cube**3 for cube in cubes)
@@ -294,15 +292,17 @@ def _quantiles(prior: AbstractPrior) -> Any:
 
 
 def unconstrained(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
-    """Unconstrained coordinates of parameters, (point, parameter)."""
-    size = _enough(_N_POINTS, len(theta))
+    """Transform parameters to unconstrained coordinates, (point, parameter)."""
+    size = _program_size(_N_POINTS, len(theta))
     (z,) = _by_points(_coordinate_program, hypothesis, size, theta)
     return z
 
 
+@in_double_precision
 def prior_quantiles(hypothesis: Hypothesis, probabilities: FloatArray) -> FloatArray:
-    """Unconstrained coordinates at quantiles of the priors, (point, parameter)."""
-    size, n = _N_POINTS[0], len(probabilities)
+    """Compute unconstrained coordinates at quantiles of the priors, (point, parameter)."""
+    n = len(probabilities)
+    size = _program_size(_N_POINTS, n)
     theta = np.empty_like(probabilities)
     with jax.default_device(_cpu()):
         for i, name in enumerate(hypothesis.names):
@@ -315,34 +315,34 @@ def prior_quantiles(hypothesis: Hypothesis, probabilities: FloatArray) -> FloatA
 
 
 def points_at(hypothesis: Hypothesis, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """θ, ln p and ln |dθ/dz| of each parameter at unconstrained points, all (point, parameter)."""
-    size = _enough(_N_POINTS, len(z))
+    """Compute θ, ln p and ln |dθ/dz| of each parameter at points z, all (point, parameter)."""
+    size = _program_size(_N_POINTS, len(z))
     theta, log_prior, log_jacobian = _by_points(_point_program, hypothesis, size, z)
     return theta, log_prior, log_jacobian
 
 
 def log_priors(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
-    """Ln p(θ) at each of many θ, (point, parameter)."""
-    (found,) = _by_points(_density_program, hypothesis, _enough(_N_POINTS, len(theta)), theta)
+    """Compute ln p(θ) at points θ, (point, parameter)."""
+    (found,) = _by_points(_density_program, hypothesis, _program_size(_N_POINTS, len(theta)), theta)
     return found
 
 
 def finish(
     hypothesis: Hypothesis, theta: FloatArray, sums: Sums, n_dim: int, tau: float, context: Context
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Log-density, and n, log-determinant and quadratic form of the Gaussian terms, of each θ.
+    """Compute ln p(D | θ), and n, log-determinant and quadratic form of its Gaussian terms.
 
     Args:
         hypothesis: Model family and prior.
         theta: Parameters, (point, parameter).
-        sums: What the engine found for the rows of these points.
+        sums: Sums of the engine for the rows of these points.
         n_dim: Number of columns that are axes.
         tau: Sampling time.
-        context: Where the data are.
+        context: Location of the data.
     """
     n_points, n_slots = len(theta), len(sums.n)
-    size = _enough(_N_SLOTS, n_slots)
-    at_once = _enough(_N_POINTS, n_points) if size == 1 else _N_POINTS[0]
+    size = _program_size(_N_SLOTS, n_slots)
+    at_once = _program_size(_N_POINTS, n_points) if size == 1 else _N_POINTS[0]
     n_components = len(sums.log_det) // n_points
     program = _finish_program(n_dim, context.is_lonlat)
     total = np.zeros((4, n_points))
@@ -350,10 +350,10 @@ def finish(
         part = slice(low, low + size)
         shape = (n_points, n_components)
         log_det, products, excess = (
-            _padded(array[:, part].reshape(*shape, -1, *array.shape[2:]), size, axis=2)
+            _pad(array[:, part].reshape(*shape, -1, *array.shape[2:]), size, axis=2)
             for array in (sums.log_det, sums.products, sums.excess)
         )
-        n = np.broadcast_to(_padded(sums.n[part], size, axis=0), (n_points, size))
+        n = np.broadcast_to(_pad(sums.n[part], size, axis=0), (n_points, size))
         shared = (context.centre, np.asarray(context.turning), np.asarray(tau))
         found = _by_points(
             program, hypothesis, at_once, theta, n, log_det, products, excess, shared=shared
@@ -365,23 +365,23 @@ def finish(
 def derived(
     hypothesis: Hypothesis, theta: FloatArray, sums: Sums, n_dim: int, tau: float, context: Context
 ) -> dict[str, float]:
-    """What a model derives from one θ and the sums of all data."""
+    """Compute the derived quantities of a model from one θ and the sums of all data."""
     leaves, *key = _split(hypothesis)
     program = _derived_program(*key, n_dim, context.is_lonlat)
-    one = (theta, sums.n[0], sums.log_det[:, 0], sums.products[:, 0], sums.excess[:, 0])
+    point = (theta, sums.n[0], sums.log_det[:, 0], sums.products[:, 0], sums.excess[:, 0])
     shared = (context.centre, np.asarray(context.turning), np.asarray(tau))
-    return {name: float(value) for name, value in program(leaves, one, shared).items()}
+    return {name: float(value) for name, value in program(leaves, point, shared).items()}
 
 
 def evaluate(
     hypothesis: Hypothesis, theta: FloatArray, of: Callable[[AbstractModel], tuple[Any, ...]]
 ) -> tuple[NDArray[Any], ...]:
-    """A function of the model at each θ, along the first axis of every array.
+    """Evaluate a function of the model at each θ, the first axis of every result.
 
     Args:
         hypothesis: Model family and prior.
         theta: Parameters, (point, parameter).
-        of: A function that lives as long as the program: programs are kept by it.
+        of: A long-lived function, since compiled programs are cached by it.
     """
     return _by_points(_model_program(of), hypothesis, _N_POINTS[0], theta)
 
@@ -392,19 +392,19 @@ def evaluate_with_sums(
     engine: Engine,
     of: Callable[[AbstractModel, Collected], tuple[Any, ...]],
 ) -> tuple[NDArray[Any], ...]:
-    """The same of a function of the model and of the sums of all data.
+    """Evaluate a function of the model and of the sums of all data at each θ.
 
     Args:
         hypothesis: Model family and prior, without classes.
         theta: Parameters, (point, parameter).
         engine: The data.
-        of: A function that lives as long as the program.
+        of: A long-lived function.
     """
     with np.errstate(all="ignore"):
         sums = engine.sums(Rows(hypothesis, theta))
     context = engine.context
     n = np.broadcast_to(sums.n[0], len(theta))
-    # One slot and one component: the one stands for the other.
+    # With one slot and one component, the axis of slots stands for that of components.
     parts = (sums.log_det, sums.products, sums.excess)
     shared = (context.centre, np.asarray(context.turning), np.asarray(engine.tau))
     program = _sums_program(of, engine.n_dim, context.is_lonlat)
@@ -412,15 +412,15 @@ def evaluate_with_sums(
 
 
 def trajectory_numbers(model: AbstractModel) -> tuple[Any, ...]:
-    """Numbers of a model that judges trajectories by themselves; one program for all who ask."""
+    """Return the trajectory numbers of a model; all callers share one compiled program."""
     return model.trajectory_numbers()
 
 
-def _enough(sizes: tuple[int, ...], n: int) -> int:
+def _program_size(sizes: tuple[int, ...], n: int) -> int:
     return next((size for size in sizes if size >= n), sizes[-1])
 
 
-def _padded(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
+def _pad(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
     missing = size - array.shape[axis]
     if not missing:
         return array
@@ -428,7 +428,7 @@ def _padded(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
 
 
 def _split(hypothesis: Hypothesis) -> tuple[tuple[Any, ...], Any]:
-    """Numbers of a hypothesis, and what it is without them; kept while the hypothesis lives."""
+    """Split a hypothesis into its numbers and its structure; cached while it exists."""
     key = id(hypothesis)
     known = _SPLITS.get(key)
     if known is not None and known[0]() is hypothesis:
@@ -439,11 +439,11 @@ def _split(hypothesis: Hypothesis) -> tuple[tuple[Any, ...], Any]:
     return parts
 
 
-# By identity: a hypothesis holds arrays, which have no hash.
+# Keyed by identity, since a hypothesis holds arrays, which have no hash.
 _SPLITS: dict[int, tuple[ref[Hypothesis], tuple[tuple[Any, ...], Any]]] = {}
 
 
-# Threads of the engines do not have the precision of the thread that started them.
+# Threads of the engines do not inherit the precision of the thread that started them.
 @in_double_precision
 def _by_points(
     make: Callable[[Any], Callable[..., Any]],
@@ -452,19 +452,19 @@ def _by_points(
     *arrays: NDArray[Any],
     shared: tuple[Any, ...] = (),
 ) -> tuple[NDArray[Any], ...]:
-    """Run a program for `size` points at a time; arrays have the points along their first axis."""
+    """Run a program on `size` points at a time, along the first axis of the arrays."""
     leaves, tree = _split(hypothesis)
     program = make(tree)
     pieces = []
     with jax.default_device(_cpu()):
         for low in range(0, len(arrays[0]), size):
-            some = [array[low : low + size] for array in arrays]
-            n = len(some[0])
+            parts = [array[low : low + size] for array in arrays]
+            n = len(parts[0])
             if n < size:
-                some = [
-                    np.concatenate([part, np.repeat(part[-1:], size - n, axis=0)]) for part in some
+                parts = [
+                    np.concatenate([part, np.repeat(part[-1:], size - n, axis=0)]) for part in parts
                 ]
-            found = program(leaves, some, shared)
+            found = program(leaves, parts, shared)
             pieces.append([np.asarray(part)[:n] for part in found])
     if len(pieces) == 1:
         return tuple(pieces[0])
@@ -477,13 +477,13 @@ def _cpu() -> Any:
 
 
 def _program(at: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
-    """A program that maps at(hypothesis, point..., shared...) over points, kept by hypothesis."""
+    """Compile at(hypothesis, *point, *shared), mapped over points; cached by hypothesis."""
 
     @lru_cache(maxsize=256)
     def make(tree: Any) -> Callable[..., Any]:
         def run(leaves: tuple[Any, ...], arrays: list[Any], shared: tuple[Any, ...]) -> Any:
             hypothesis = jax.tree.unflatten(tree, leaves)
-            return jax.vmap(lambda *one: at(hypothesis, *one, *shared))(*arrays)
+            return jax.vmap(lambda *point: at(hypothesis, *point, *shared))(*arrays)
 
         return jax.jit(run)
 
@@ -494,8 +494,8 @@ def _components(hypothesis: Hypothesis, theta: Any) -> Any:
     return hypothesis.at(theta).components()
 
 
-def _stacked(values: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(one) for one in leaves]), *values)
+def _stack(values: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *values)
 
 
 @_program
@@ -521,7 +521,7 @@ def _density_program(hypothesis: Hypothesis, theta: Any) -> Any:
 
 @_program
 def _state_space_program(hypothesis: Hypothesis, theta: Any) -> Any:
-    """Initial covariance, error variance, tails; F and D of a model that moves by them."""
+    """Compute initial covariance, error variance and tails; also F and D if the model has them."""
 
     def of(model: Any) -> Any:
         start = model.engine_start() if model.has_state_space else jnp.zeros((1, 1))
@@ -534,16 +534,16 @@ def _state_space_program(hypothesis: Hypothesis, theta: Any) -> Any:
         moves = model.has_state_space and model.moves_by_generator
         return (*known, *model.generator()) if moves else known
 
-    return _stacked([of(model) for model in _components(hypothesis, theta)])
+    return _stack([of(model) for model in _components(hypothesis, theta)])
 
 
 @_program
 def _transition_program(hypothesis: Hypothesis, theta: Any, interval: Any) -> Any:
-    return _stacked([model.engine_transition(interval) for model in _components(hypothesis, theta)])
+    return _stack([model.engine_transition(interval) for model in _components(hypothesis, theta)])
 
 
 @_program
-def _spread_program(hypothesis: Hypothesis, theta: Any, lag: Any) -> Any:
+def _msd_program(hypothesis: Hypothesis, theta: Any, lag: Any) -> Any:
     models = _components(hypothesis, theta)
     return (jnp.stack([model.mean_square_displacement(lag) for model in models]),)
 
@@ -558,10 +558,10 @@ def _autocovariance_program(n_lags: int) -> Callable[[Any], Callable[..., Any]]:
     return program
 
 
-def _collected(
+def _collect(
     sums: tuple[Any, ...], where: tuple[Any, ...], n_dim: int, *, is_lonlat: bool
 ) -> Collected:
-    """The sums (n, log_det, products, excess) as models take them; `where` the data are."""
+    """Collect the sums n, log_det, products and excess with the location of the data."""
     n, log_det, products, excess = sums
     centre, turning, tau = where
     parts = tuple(ChannelTerms(n, log_det[c], products[c], n_dim) for c in range(log_det.shape[0]))
@@ -575,7 +575,7 @@ def _finish_program(n_dim: int, is_lonlat: bool) -> Callable[[Any], Callable[...
         model, sums, where = hypothesis.at(theta), given[:4], given[4:]
 
         def slot(*sums: Any) -> Any:
-            seen = _collected(sums, where, n_dim, is_lonlat=is_lonlat)
+            seen = _collect(sums, where, n_dim, is_lonlat=is_lonlat)
             terms = model.terms(seen)
             return model.log_density(seen), terms.n, terms.log_det, terms.quadratic
 
@@ -598,7 +598,7 @@ def _sums_program(
 ) -> Callable[[Any], Callable[..., Any]]:
     @_program
     def program(hypothesis: Hypothesis, theta: Any, *given: Any) -> Any:
-        seen = _collected(given[:4], given[4:], n_dim, is_lonlat=is_lonlat)
+        seen = _collect(given[:4], given[4:], n_dim, is_lonlat=is_lonlat)
         return of(hypothesis.at(theta), seen)
 
     return program
@@ -606,10 +606,10 @@ def _sums_program(
 
 @lru_cache(maxsize=256)
 def _derived_program(tree: Any, n_dim: int, is_lonlat: bool) -> Callable[..., Any]:  # noqa: FBT001
-    def run(leaves: tuple[Any, ...], one: tuple[Any, ...], where: tuple[Any, ...]) -> Any:
+    def run(leaves: tuple[Any, ...], point: tuple[Any, ...], where: tuple[Any, ...]) -> Any:
         hypothesis = jax.tree.unflatten(tree, leaves)
-        theta, *sums = one
-        seen = _collected(tuple(sums), where, n_dim, is_lonlat=is_lonlat)
+        theta, *sums = point
+        seen = _collect(tuple(sums), where, n_dim, is_lonlat=is_lonlat)
         return hypothesis.at(theta).derived(seen)
 
     return jax.jit(run)
@@ -626,7 +626,7 @@ def _n_state(tree: Any) -> int:
 
 
 def _size(tree: Any, of: Callable[[Any], Any]) -> int:
-    """Length of an array that is made of the components of a model, without making it."""
+    """Return the length of an array computed from the components, without computing it."""
 
     def run(leaves: Any) -> Any:
         hypothesis = jax.tree.unflatten(tree, leaves)

@@ -1,10 +1,6 @@
 """Hypothesis: a model family and a prior, the paper's "single, complete hypothesis"."""
 
-__all__ = [
-    "Hypothesis",
-    "check_plain",
-    "check_plain_models",
-]
+__all__ = ["Hypothesis", "check_plain", "check_plain_models"]
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
@@ -16,8 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError, did_you_mean, expect
-from driftbayes.jax_typing import Scalar
-from driftbayes.models import AbstractModel, Data, as_template
+from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.likelihood.moments import AnyArray
+from driftbayes.models import AbstractModel, as_template
 from driftbayes.priors import AbstractPrior, Fixed, Uniform
 from driftbayes.representation import Described
 
@@ -25,13 +22,13 @@ from driftbayes.representation import Described
 class Hypothesis(Described, eqx.Module):
     """A model family together with the prior of each of its parameters.
 
-    Positivity and coordinates live here, never in a model. The vector θ holds the parameters
-    in the order in which the model lists them, but for those that are `Fixed`; z is the same in
-    unconstrained coordinates.
+    Models know nothing of positivity and coordinates, which belong to the priors. The vector θ
+    holds the parameters that are not `Fixed`, in the order of the model; z is θ in unconstrained
+    coordinates.
 
     Args:
         model: A model with a prior in place of each parameter (a number is a known value), or the
-            family: its class or its template.
+            class or template of the family.
         **priors: One prior per parameter, by name, unless the model holds them.
 
     Example:
@@ -54,7 +51,7 @@ class Hypothesis(Described, eqx.Module):
             kind = "a prior, for example Exponential(mean=1.0)"
             expect(prior, AbstractPrior, f"the prior of {name}", kind)
         if isinstance(model, AbstractModel):
-            priors = {**_priors_of(model), **priors}
+            priors = {**_held_priors(model), **priors}
         model = as_template(model)
         wanted = list(model.parameters)
         missing = [name for name in wanted if name not in priors]
@@ -64,11 +61,13 @@ class Hypothesis(Described, eqx.Module):
             complaint += ", and " if missing and extra else ""
             complaint += f"a prior for {', '.join(extra)}, which it does not have" if extra else ""
             near = did_you_mean(extra[0], wanted) if extra else ""
-            msg = f"{model.name} has parameters {', '.join(wanted)}; got {complaint}{near}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(
+                f"{model.name} has parameters {', '.join(wanted)}; got {complaint}{near}"
+            )
         if all(isinstance(priors[name], Fixed) for name in wanted):
-            msg = f"all parameters of {model.name} are fixed: nothing is left to infer; free one"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(
+                f"all parameters of {model.name} are fixed: nothing is left to infer; free one"
+            )
         for name in wanted:
             _check_bound(model, name, priors[name])
         self.model = model
@@ -78,7 +77,7 @@ class Hypothesis(Described, eqx.Module):
     def from_table(
         cls, model: AbstractModel | type[AbstractModel], priors: Mapping[str, AbstractPrior]
     ) -> "Hypothesis":
-        """A hypothesis that takes from a table of priors those that the model needs."""
+        """Make a hypothesis with the priors in a table that the model needs."""
         return cls(model, **{name: priors[name] for name in model.parameters if name in priors})
 
     @property
@@ -88,83 +87,75 @@ class Hypothesis(Described, eqx.Module):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters that are inferred, in the order of θ."""
-        # In the model's order: JAX sorts the keys of a dict that passes through it.
+        """Names of the inferred parameters, in the order of θ."""
+        # The order of the model, since JAX sorts the keys of a dict.
         return tuple(
             name for name in self.model.parameters if not isinstance(self.priors[name], Fixed)
         )
 
     @property
     def signed(self) -> tuple[bool, ...]:
-        """Which of them may be negative."""
+        """Whether each inferred parameter may be negative."""
         return tuple(self.priors[name].is_signed for name in self.names)
 
     @property
     def scale_index(self) -> int | None:
-        """Place in θ of a parameter that multiplies the whole covariance; None if none does.
+        """Index in θ of a parameter that multiplies the whole covariance; None if there is none.
 
-        The model's scale parameter does, unless another parameter, known or not, bears a length.
+        This is the model's scale parameter, unless another parameter has a unit with length.
         """
         model = self.model
         if not model.is_gaussian or model.scale_parameter not in self.names:
             return None
         others = (p for name, p in model.parameters.items() if name != model.scale_parameter)
-        bears_length = any(p.length_power and not p.is_distance for p in others)
-        return None if bears_length else self.names.index(model.scale_parameter)
+        has_length = any(p.length_power and not p.is_distance for p in others)
+        return None if has_length else self.names.index(model.scale_parameter)
 
-    def values(self, theta: Float[Array, " parameter"]) -> dict[str, Scalar]:
-        """The value of every parameter of the model at θ, the fixed ones among them."""
+    def values(self, theta: Float[AnyArray, " parameter"]) -> dict[str, ScalarLike]:
+        """Return the value of every parameter of the model at θ, including fixed ones."""
         free = dict(zip(self.names, theta, strict=True))
         return {
             name: prior.value if isinstance(prior, Fixed) else free[name]
             for name, prior in self.priors.items()
         }
 
-    def at(self, theta: Float[Array, " parameter"]) -> AbstractModel:
-        """The model with parameters θ."""
+    def at(self, theta: Float[AnyArray, " parameter"]) -> AbstractModel:
+        """Return the model with parameters θ."""
         return self.model(**self.values(theta))
 
     def log_prior(self, theta: Float[Array, " parameter"]) -> Scalar:
-        """Ln p(θ | M)."""
+        """Compute ln p(θ | M)."""
         return sum(
             (self.priors[name].log_density(theta[i]) for i, name in enumerate(self.names)),
             start=jnp.zeros(()),
         )
 
-    def log_likelihood(self, theta: Float[Array, " parameter"], data: Data) -> Scalar:
-        """Ln p(D | M(θ))."""
-        return self.at(theta).log_density(data)
-
-    def log_joint(self, theta: Float[Array, " parameter"], data: Data) -> Scalar:
-        """Ln p(D | M(θ)) + ln p(θ | M)."""
-        return self.log_likelihood(theta, data) + self.log_prior(theta)
-
     def from_unconstrained(self, z: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
-        """θ from z."""
+        """Transform z to θ."""
         return jnp.stack(
             [self.priors[name].from_unconstrained(z[i]) for i, name in enumerate(self.names)]
         )
 
     def to_unconstrained(self, theta: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
-        """Z from θ."""
+        """Transform θ to z."""
         return jnp.stack(
             [self.priors[name].to_unconstrained(theta[i]) for i, name in enumerate(self.names)]
         )
 
     def log_jacobian(self, z: Float[Array, " parameter"]) -> Scalar:
-        """Ln |dθ/dz|."""
+        """Compute ln |dθ/dz|."""
         return sum(
             (self.priors[name].log_jacobian(z[i]) for i, name in enumerate(self.names)),
             start=jnp.zeros(()),
         )
 
     def rescaled(self, factors: Mapping[str, float]) -> "Hypothesis":
-        """The same hypothesis with the scales of the named priors multiplied.
+        """Multiply the scales of the named priors.
 
-        A uniform prior of a parameter that has an upper bound is cut off there.
+        A uniform prior is truncated at the upper bound of its parameter.
         """
         priors = {
-            name: _within(prior.rescaled(factors[name]), prior, self.model.parameters[name].upper)
+            name: _truncate(prior.rescaled(factors[name]), prior, self.model.parameters[name].upper)
             if name in factors
             else prior
             for name, prior in self.priors.items()
@@ -172,7 +163,7 @@ class Hypothesis(Described, eqx.Module):
         return Hypothesis(self.model, **priors)
 
     def check_step(self, shortest: float) -> None:
-        """Refuse fixed parameters that data with steps as short as this cannot have.
+        """Raise an error if fixed parameters are impossible for steps this short.
 
         Args:
             shortest: Duration of the shortest step.
@@ -185,19 +176,19 @@ class Hypothesis(Described, eqx.Module):
             self.model(**values).check_step(shortest)
 
     def describe(self) -> dict[str, str]:
-        """The priors as text, for records and tables."""
+        """Return the priors as text, for records and tables."""
         return {name: prior.describe() for name, prior in self.priors.items()}
 
 
 def _check_bound(model: AbstractModel, name: str, prior: AbstractPrior) -> None:
-    """Refuse a prior that reaches beyond the upper bound of its parameter."""
+    """Raise an error if a prior extends beyond the upper bound of its parameter."""
     upper = model.parameters[name].upper
     if upper == inf:
         return
-    reach = prior.value if isinstance(prior, Fixed) else inf
+    largest = prior.value if isinstance(prior, Fixed) else inf
     if isinstance(prior, Uniform):
-        reach = prior.high
-    if isinstance(reach, jax.core.Tracer) or np.all(np.asarray(reach) <= upper):
+        largest = prior.high
+    if isinstance(largest, jax.core.Tracer) or np.all(np.asarray(largest) <= upper):
         return
     raise DriftbayesError(
         f"{name} of {model.name} cannot exceed {upper:g}, but its prior {prior.describe(6)} "
@@ -205,8 +196,8 @@ def _check_bound(model: AbstractModel, name: str, prior: AbstractPrior) -> None:
     )
 
 
-def _within(prior: AbstractPrior, old: AbstractPrior, upper: float) -> AbstractPrior:
-    """A rescaled prior, cut off at the upper bound; the old one where nothing would be left."""
+def _truncate(prior: AbstractPrior, old: AbstractPrior, upper: float) -> AbstractPrior:
+    """Truncate a rescaled prior at the upper bound; return the old one if nothing would remain."""
     if upper == inf:
         return prior
     if not isinstance(prior, Uniform):
@@ -215,24 +206,24 @@ def _within(prior: AbstractPrior, old: AbstractPrior, upper: float) -> AbstractP
     return Uniform(low, high) if low < high else old
 
 
-def _priors_of(model: AbstractModel) -> dict[str, AbstractPrior]:
-    """The priors that a model holds; those of a template, which holds names, are still to come."""
-    held = {name: leaf for name, leaf in model.leaves().items() if not isinstance(leaf, str)}
+def _held_priors(model: AbstractModel) -> dict[str, AbstractPrior]:
+    """Return the priors that a model holds; a template holds names instead."""
     return {
         name: leaf if isinstance(leaf, AbstractPrior) else Fixed(leaf)
-        for name, leaf in held.items()
+        for name, leaf in model.leaves().items()
+        if not isinstance(leaf, str)
     }
 
 
 def check_plain(
     hypotheses: Sequence[Hypothesis], purpose: str, *, state_space: bool = False
 ) -> None:
-    """Refuse, with one sentence, hypotheses that a computation would get wrong.
+    """Raise an error for hypotheses that a computation does not support.
 
     Args:
         hypotheses: The models with their priors.
-        purpose: What is to be computed, in words.
-        state_space: Whether a state-space form is needed.
+        purpose: Name of the computation, for the message.
+        state_space: Whether it needs a state-space form.
     """
     check_plain_models((h.model for h in hypotheses), purpose, state_space=state_space)
 
@@ -240,7 +231,7 @@ def check_plain(
 def check_plain_models(
     models: Iterable[AbstractModel], purpose: str, *, state_space: bool = False
 ) -> None:
-    """Refuse classes of models likewise; the arguments are those of `check_plain`."""
+    """Check models as `check_plain` checks hypotheses."""
     for model in models:
         reason = ""
         if model.kind == "sde":

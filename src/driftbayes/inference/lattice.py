@@ -1,9 +1,9 @@
-"""Lattices of nodes: filled from the modes, and the error of the sum over them."""
+"""Lattices of nodes that grow from the modes, and the error of the trapezoid rule on them."""
 
 __all__ = [
-    "EVEN",
+    "SINH_SCALE",
     "Aliasing",
-    "Flood",
+    "FloodFill",
     "LogDensity",
     "Region",
     "estimate_aliasing",
@@ -28,27 +28,29 @@ from numpy.typing import NDArray
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 
-# Fractions of a dual vector at which F is computed: beyond these, images of F at other vectors of
-# the dual lattice are no longer small. Those of (2, 0, …), twice as long, are nearer.
+# F is the Fourier transform of the integrand. It is computed at these fractions of a dual vector;
+# further out, images of F at other dual vectors are no longer small. Along (2, 0, …), which is
+# twice as long, they are closer.
 _FRACTIONS, _DOUBLED_FRACTIONS = np.array([0.2, 0.3, 0.4]), np.array([0.1, 0.2, 0.3])
-# -ln F goes as a power of the wave number, two at first for a Gaussian, one in the end. This share
-# of the excess over one is relied on beyond half of the vector, less where F is small already.
+# -ln F grows as a power of the wave number: two for a Gaussian at small wave numbers, one in the
+# limit. Beyond half of the vector the extrapolation keeps this share of the excess over one, and
+# less where F is already small.
 _PERSISTENCE, _SMALL = 0.6, (4.0, 8.0)
-# Along an axis, less than one is believed only where F is large: nodes left out disturb the rest.
+# Along an axis, powers below one count only where F is large: missing nodes disturb the rest.
 _MIN_POWER, _NOISE = 0.5, ((3.0, 6.0), (0.5, 1.0))
 _SAFETY, _DOUBLED_SAFETY = 2.0, 4.0
-# Share of the tolerance that a new spacing aims at.
+# Share of the tolerance that a new spacing is chosen for.
 _AIM = 0.5
 
 
 @dataclass(frozen=True)
 class Aliasing:
-    """Estimated error of ln of the integral on the union of both lattices.
+    """Estimated error of the log-integral on the union of both lattices.
 
     Args:
         error: The estimate.
         by_axis: Contribution of each axis.
-        power: Power of the wave number that -ln F goes as, for the largest contribution.
+        power: Exponent of the wave number in -ln F, for the largest contribution.
     """
 
     error: float
@@ -77,9 +79,9 @@ def estimate_aliasing(index: IntArray, values: FloatArray) -> Aliasing:
     vectors = list(_dual_vectors(n_dim))
     halves, powers = np.empty(len(vectors)), np.empty(len(vectors))
     for k, vector in enumerate(vectors):
-        halves[k], powers[k] = _half_way(vector, place, weights)
+        halves[k], powers[k] = _fourier_at_half(vector, place, weights)
     doubled = np.array([np.max(vector) == 2 for vector in vectors])
-    # F at (1, 0, …) is half of (2, 0, …): the sum over the axes is at least what A and B differ by.
+    # (1, 0, …) is half of (2, 0, …): F summed over the axes is at least the difference of A and B.
     difference = 0.5 * abs(np.log((1 - share) / share))
     halves[doubled] *= max(1.0, difference / (2 * np.sum(halves[doubled])))
     logs = -np.log(halves.clip(1e-100, 0.9))
@@ -94,11 +96,11 @@ def estimate_aliasing(index: IntArray, values: FloatArray) -> Aliasing:
 
 
 def line_aliasing(index: IntArray, weights: FloatArray) -> FloatArray:
-    """The same error for many lines of nodes in one dimension.
+    """Estimate the error of the trapezoid rule for many one-dimensional lines of nodes.
 
     Args:
         index: Indices of the nodes, in units of half the spacing of A and of B.
-        weights: Values at the nodes of each line, of sum one, (line, node).
+        weights: Normalised values at the nodes of each line, (line, node).
     """
     weights = np.where(weights > 1e-20, weights, 0.0)
     share = weights[:, index % 2 == 1].sum(axis=1)
@@ -109,7 +111,7 @@ def line_aliasing(index: IntArray, weights: FloatArray) -> FloatArray:
     powers = np.log(logs[:, 2:] / logs[:, :2]) / np.log(fractions[2] / fractions[:2])
     power = np.clip(powers.min(axis=1), np.interp(logs[:, 2], *_NOISE), 2.0)
     halves = np.exp(-logs[:, 2] * (0.5 / fractions[2]) ** power)
-    # What A and B differ by is F at half of the vector too.
+    # The difference of A and B also measures F at half of the vector.
     halves *= np.maximum(1.0, 0.5 * np.abs(np.log((1 - share) / share)) / (2 * halves))
     onwards = np.minimum(power, 1.0)
     found = 2 * np.exp(np.log(halves.clip(1e-100, 0.9)) * 2**onwards) * _DOUBLED_SAFETY
@@ -117,7 +119,7 @@ def line_aliasing(index: IntArray, weights: FloatArray) -> FloatArray:
 
 
 def _dual_vectors(n_dim: int) -> Iterator[IntArray]:
-    """List short vectors of even sum with coefficients of one, or one of two, up to the sign."""
+    """List short dual vectors up to sign: coefficients ±1 of even sum, or a single 2."""
     yield from 2 * np.eye(n_dim, dtype=np.int64)
     for size in range(2, min(n_dim, 4) + 1, 2):
         for members in combinations(range(n_dim), size):
@@ -127,11 +129,13 @@ def _dual_vectors(n_dim: int) -> Iterator[IntArray]:
                 yield vector
 
 
-def _half_way(vector: IntArray, place: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Find F at half of a vector, and the power of the wave number that -ln F goes as.
+def _fourier_at_half(
+    vector: IntArray, place: FloatArray, weights: FloatArray
+) -> tuple[float, float]:
+    """Estimate F at half of a vector, and the exponent of the wave number in -ln F.
 
-    At half of the vector the nodes see a sum of real parts, of F there and at all its images. It
-    may vanish by accident, so that F is at least what the smaller wave numbers suggest.
+    At half of the vector the nodes give the sum of the real parts of F and of all its images. The
+    sum may vanish by chance, so the extrapolation from smaller wave numbers is a lower bound.
     """
     size = np.count_nonzero(vector)
     fractions = _DOUBLED_FRACTIONS if size == 1 else _FRACTIONS
@@ -149,7 +153,7 @@ def _half_way(vector: IntArray, place: FloatArray, weights: FloatArray) -> tuple
 
 
 def gaussian_spacing(n_dim: int, tolerance: float) -> float:
-    """Choose a spacing at which the estimate for a Gaussian of unit width is the tolerance."""
+    """Choose the spacing at which the estimated error of a unit Gaussian equals the tolerance."""
     wanted = np.log(4 * _SAFETY * n_dim**2 / tolerance)
     trial = np.linspace(0.5, 1.7, 241)
     logs = np.pi**2 / trial**2
@@ -160,8 +164,8 @@ def gaussian_spacing(n_dim: int, tolerance: float) -> float:
 def refined_spacing(spacing: FloatArray, aliasing: Aliasing, tolerance: float) -> FloatArray:
     """Choose the spacing along each axis that brings the error to the tolerance.
 
-    One dimension is halved, where all nodes are used again; in more, halving is dearer than
-    starting again with a spacing that is just small enough.
+    In one dimension the spacing is halved and all nodes are reused. In more dimensions halving
+    costs more than a new lattice whose spacing is just small enough.
     """
     n_dim = len(spacing)
     if n_dim == 1:
@@ -175,13 +179,12 @@ def refined_spacing(spacing: FloatArray, aliasing: Aliasing, tolerance: float) -
 
 
 LogDensity: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-# z = center + basis · a sinh(w/a): nearly linear within a = 3 widths, then exponential, so that a
-# slowly decaying tail is crossed in few steps.
-EVEN = 3.0
-# No node lies further out than this in w, 7e8 widths in z.
+# Scale a of z = center + basis · a sinh(w/a): nearly linear within a = 3 widths, then exponential,
+# so few nodes cover a slowly decaying tail.
+SINH_SCALE = 3.0
+# Largest |w| of a node, 7e8 widths in z.
 MAX_DISTANCE = 60.0
-# Ratios of neighbouring values that the tail beyond the last node is extrapolated with: at most,
-# and where the slope is unknown.
+# Ratio of neighbouring values for extrapolating the tail: largest, and if the slope is unknown.
 MAX_RATIO, _UNKNOWN_RATIO = 0.95, 0.5
 
 
@@ -189,13 +192,13 @@ _Real = TypeVar("_Real", float, FloatArray)
 
 
 def stretch(w: _Real) -> _Real:
-    """Return a sinh(w/a): nodes are even near the peak, and ever wider apart in the tails."""
-    return EVEN * np.sinh(w / EVEN)
+    """Return a sinh(w/a), which spaces nodes evenly near the peak and wider in the tails."""
+    return SINH_SCALE * np.sinh(w / SINH_SCALE)
 
 
 def unstretch(u: _Real) -> _Real:
     """Invert `stretch`."""
-    return EVEN * np.arcsinh(u / EVEN)
+    return SINH_SCALE * np.arcsinh(u / SINH_SCALE)
 
 
 def to_points(w: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray:
@@ -206,7 +209,7 @@ def to_points(w: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArra
 def whiten(z: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray:
     """Map points (point, p) to basis⁻¹ (z - center).
 
-    By the inverse: a triangular solver of LAPACK wakes its threads for a matrix of three rows.
+    Uses the inverse, since a triangular solver of LAPACK starts its threads even for three rows.
     """
     return (z - center) @ np.linalg.inv(basis).T
 
@@ -218,13 +221,13 @@ def to_w(z: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray:
 
 def log_stretch(w: FloatArray) -> FloatArray:
     """Compute ln of the Jacobian of `to_points`, without the determinant of the basis."""
-    scaled = np.abs(w) / EVEN
+    scaled = np.abs(w) / SINH_SCALE
     return np.sum(scaled + np.log1p(np.exp(-2 * scaled)) - np.log(2.0), axis=-1)
 
 
 @dataclass(frozen=True)
 class Region:
-    """The integrand and the coordinates it is integrated in."""
+    """The integrand, its coordinates, and the largest number of nodes."""
 
     log_f: LogDensity
     center: FloatArray
@@ -232,8 +235,8 @@ class Region:
     max_nodes: int
 
 
-class Flood:
-    """Nodes of two interleaved lattices, A and B, and the integrand there.
+class FloodFill:
+    """Nodes of two interleaved lattices, A and B, with values, grown by flood fill.
 
     Nodes have integer indices in units of half the spacing: all even in A, all odd in B. A step
     along an axis changes an index by two and stays in the same lattice.
@@ -241,7 +244,7 @@ class Flood:
     Args:
         region: Integrand and coordinates.
         spacing: Spacing of either lattice along each axis, in w.
-        n_evaluations: Number of evaluations made before.
+        n_evaluations: Number of previous evaluations.
     """
 
     def __init__(self, region: Region, spacing: FloatArray, n_evaluations: int = 0) -> None:
@@ -271,41 +274,39 @@ class Flood:
     def nearest(self, w: FloatArray) -> IntArray:
         """Find the node of A and the node of B that are nearest to each point."""
         scaled = w / self.spacing
-        return np.concatenate(
-            [2 * np.rint(scaled), 2 * np.floor(scaled) + 1],
-        ).astype(np.int64)
+        return np.concatenate([2 * np.rint(scaled), 2 * np.floor(scaled) + 1]).astype(np.int64)
 
     def adopt(self, index: IntArray, values: FloatArray, extras: FloatArray) -> None:
-        """Take over nodes that were evaluated before."""
+        """Reuse nodes that were evaluated before."""
         self.index, self.values, self.extras = index, values, extras
         self._expanded = np.zeros(len(index), dtype=bool)
 
     def fill(self, start: IntArray, depth: float) -> bool:
-        """Evaluate `start`, then neighbours of nodes within `depth` of the peak until none is left.
+        """Evaluate `start`, then all neighbours of nodes within `depth` of the peak.
 
         Args:
             start: Indices to evaluate first.
-            depth: Nodes whose ln value is above the peak's less this are expanded.
+            depth: Largest difference from the peak, in ln, of nodes whose neighbours are evaluated.
 
         Returns:
-            Whether the fill was completed within the number of evaluations allowed.
+            Whether the evaluations allowed were sufficient.
         """
-        if len(start) and not self._evaluate(self._new(start)):
+        if len(start) and not self._evaluate(self._select_new(start)):
             return False
         while True:
             high = np.flatnonzero(~self._expanded & (self.values > self.peak - depth))
             if not len(high):
                 return True
             around = (self.index[high, None] + self._moves).reshape(-1, len(self.spacing))
-            if not self._evaluate(self._new(around)):
+            if not self._evaluate(self._select_new(around)):
                 return False
             self._expanded[high] = True
 
     def tail(self) -> float:
         """Estimate the mass beyond the last nodes, relative to the whole.
 
-        Each line of nodes is continued beyond its end by a geometric series with the ratio of its
-        last two values, which bounds the rest of a log-concave function.
+        A geometric series with the ratio of the last two values continues each line of nodes,
+        which is an upper bound for a log-concave function.
         """
         peak = self.peak
         if not np.isfinite(peak):
@@ -322,23 +323,22 @@ class Flood:
         return float(np.sum(beyond) / np.sum(values))
 
     def _links(self) -> IntArray:
-        """Find the place of each node's neighbours along ±each axis; -1 where there is none."""
+        """Find each node's neighbours in both directions of each axis; -1 if missing."""
         around = self.index[:, None] + self._steps
         return self._find(around.reshape(-1, len(self.spacing))).reshape(around.shape[:2])
 
     def _find(self, wanted: IntArray) -> IntArray:
-        """Find places of nodes by index; -1 where there is none."""
+        """Find the positions of nodes by index; -1 if missing."""
         if not len(self.index):
             return np.full(len(wanted), -1)
-        both = np.concatenate([self.index, wanted])
-        keys = _keys(both)
+        keys = _keys(np.concatenate([self.index, wanted]))
         known, asked = keys[: len(self.index)], keys[len(self.index) :]
         order = np.argsort(known)
         place = np.minimum(np.searchsorted(known, asked, sorter=order), len(known) - 1)
         return np.where(known[order[place]] == asked, order[place], -1)
 
-    def _new(self, candidates: IntArray) -> IntArray:
-        """Select candidates, each once, that are not known and not too far out."""
+    def _select_new(self, candidates: IntArray) -> IntArray:
+        """Select unique candidates that are not nodes yet and not too far out."""
         near = np.all(np.abs(0.5 * self.spacing * candidates) <= MAX_DISTANCE, axis=1)
         candidates = candidates[near]
         if not len(candidates):
@@ -347,7 +347,7 @@ class Flood:
         return candidates[self._find(candidates) < 0]
 
     def _evaluate(self, index: IntArray) -> bool:
-        """Evaluate the integrand at new nodes, unless they are too many."""
+        """Evaluate the integrand at new nodes; return False if they are too many."""
         if self.n_evaluations + len(index) > self.region.max_nodes:
             return False
         if len(index):
@@ -371,7 +371,7 @@ class Flood:
 
 
 def _keys(index: IntArray) -> IntArray:
-    """Number indices by one integer each, the same for the same index."""
+    """Map index vectors to unique integers."""
     low = index.min(axis=0)
     spans = index.max(axis=0) - low + 1
     if np.prod(spans.astype(float)) > 2.0**62:

@@ -1,4 +1,4 @@
-"""Draw from a density known on lattices: proposals around the nodes, corrected by rejection."""
+"""Draw from a density on lattices by rejection, with proposals around the nodes."""
 
 __all__ = ["keep_by_ratio", "propose"]
 
@@ -13,15 +13,15 @@ from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.node_lattice import NodeLattice, log_masses
 from driftbayes.typing import FloatArray, IntArray
 
-# Width of a Gaussian around a node, in spacings, by the number of dimensions: the sum over nodes is
-# nearly smooth, and little wider than the density. In one dimension A and B are nearer.
+# Width of a Gaussian around a node in spacings, by the number of dimensions, chosen so that the sum
+# over nodes is nearly smooth and little wider than the density.
 _WIDTHS = {1: 0.25, 2: 0.35, 3: 0.38}
-_WIDTH = 0.4
-# Share of a t distribution around each node, which covers the tails beyond the last nodes.
+_DEFAULT_WIDTH = 0.4
+# Share of a Student t component around each node, which covers the tails beyond the last nodes.
 _T_SHARE = 0.05
-# The lowest nodes, together of this mass, have no proposals around them.
-_LEFT_OUT = 1e-6
-# Points times nodes that are evaluated at once.
+# Total mass of the lowest nodes that have no proposals around them.
+_NEGLIGIBLE_MASS = 1e-6
+# Largest number of points times nodes in one evaluation.
 _MAX_AT_ONCE = 2_000_000
 
 
@@ -31,10 +31,10 @@ def propose(
     rng: np.random.Generator,
     log_weights: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Draw points from a density close to that on the lattices, and heavier in the tails.
+    """Draw points from a density close to that on the lattices, but with heavier tails.
 
-    The mean of f(z) / q(z) over the points is an unbiased estimate of the integral of f; those that
-    `keep_by_ratio` keeps are independent draws from f.
+    The mean of f(z) / q(z) over the points is an unbiased estimate of the integral of f. Points
+    that `keep_by_ratio` accepts are independent draws from f.
 
     Args:
         lattices: Lattices of the parts of a density, one per mode.
@@ -72,31 +72,31 @@ def propose(
 
 
 def keep_by_ratio(log_ratios: FloatArray, uniforms: FloatArray) -> IntArray:
-    """Select the points that rejection keeps: independent draws from the density itself.
+    """Select points by rejection sampling: independent draws from the density.
 
     Args:
-        log_ratios: ln of the density over that of proposals at each point.
-        uniforms: One uniform random number for each.
+        log_ratios: ln of the ratio of the density to that of the proposals at each point.
+        uniforms: One uniform random number per point.
 
     Returns:
-        Places of the points kept.
+        Indices of the accepted points.
     """
     with np.errstate(divide="ignore"):
         return np.flatnonzero(np.log(uniforms) < log_ratios - np.max(log_ratios))
 
 
 def _kernels(lattice: NodeLattice) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """List nodes with proposals around them, their probabilities, and the width along each axis."""
+    """Return the nodes that propose, their probabilities, and the width along each axis."""
     order = np.argsort(lattice.log_values)
     weights = np.exp(lattice.log_values[order] - lattice.log_values[order[-1]])
     rise = np.cumsum(weights)
-    used = rise > _LEFT_OUT * rise[-1]
-    widths = _WIDTHS.get(len(lattice.center), _WIDTH) * lattice.spacing
+    used = rise > _NEGLIGIBLE_MASS * rise[-1]
+    widths = _WIDTHS.get(len(lattice.center), _DEFAULT_WIDTH) * lattice.spacing
     return lattice.w[order[used]], weights[used] / np.sum(weights[used]), widths
 
 
 def _degrees_of_freedom(n_dim: int) -> int:
-    """Choose three or four, such that the density of t has a whole power."""
+    """Choose 3 or 4, so that the exponent in the t density is an integer."""
     return 3 if n_dim % 2 else 4
 
 
@@ -111,7 +111,7 @@ def _draw(lattice: NodeLattice, n: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _log_density(lattice: NodeLattice, z: FloatArray) -> FloatArray:
-    """Compute ln of the density of proposals of one lattice."""
+    """Compute the log-density of the proposals of one lattice."""
     nodes, weights, widths = _kernels(lattice)
     n_dim = nodes.shape[1]
     nu = _degrees_of_freedom(n_dim)
@@ -134,7 +134,7 @@ def _log_density(lattice: NodeLattice, z: FloatArray) -> FloatArray:
         gaussian = np.exp(-0.5 * distance) @ weights
         inverse = 1 / (1 + distance / nu)
         student = inverse
-        # A whole power by products: a general one would take most of the time.
+        # An integer power by products, since `**` would dominate the time.
         for _ in range((nu + n_dim) // 2 - 1):
             student = student * inverse
         out[begin : begin + step] = np.log(

@@ -9,17 +9,17 @@ from numpy.typing import ArrayLike
 
 
 def logsumexp(a: ArrayLike, axis: int | None = None) -> Any:
-    r"""Return ln of the sum of exp(a), of real numbers.
+    r"""Compute ln of the sum of exp(a) for real a.
 
     $$\ln \sum_i e^{a_i} = a_{\max} + \ln n + \ln\!\Bigl(1 + \frac1n \sum_{a_i < a_{\max}}
       e^{a_i - a_{\max}}\Bigr), \qquad n = \#\{i : a_i = a_{\max}\}$$
 
-    The numbers are those of `scipy.special.logsumexp`, in a quarter of its time: that is made for
-    any kind of array, and computes all exponentials twice.
+    Equals `scipy.special.logsumexp` in a quarter of the time, which supports any kind of array and
+    computes all exponentials twice.
 
     Args:
         a: Logarithms.
-        axis: Axis over which to sum; by default all.
+        axis: Axis to sum over; by default all.
     """
     a = np.asarray(a, dtype=np.float64)
     if a.size == 0:

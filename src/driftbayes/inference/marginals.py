@@ -1,4 +1,4 @@
-"""Densities of single parameters under the posterior."""
+"""Marginal posterior densities."""
 
 __all__ = ["posterior_density"]
 
@@ -16,9 +16,9 @@ from driftbayes.inference.quantiles import marginal_density
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
 
-# Points of a density, and of the finer grid on which its range is found.
+# Points of a density, and of the finer grid for finding its range.
 _N_POINTS, _N_FINE = 161, 801
-# Probability beyond either end.
+# Probability beyond each end.
 _TAIL = 2e-4
 
 
@@ -26,25 +26,25 @@ _TAIL = 2e-4
 def posterior_density(draws: PosteriorDraws, name: str) -> tuple[FloatArray, FloatArray]:
     """Compute the posterior density of one parameter.
 
-    Where the evidence was integrated exactly, the density comes from the same integral; else from
-    a Gaussian kernel estimate of the draws, of ln θ unless the parameter may be negative.
+    If the evidence was integrated exactly, the density comes from the same integral; otherwise from
+    a Gaussian kernel estimate of the draws, in ln θ unless the parameter is signed.
 
     Args:
         draws: Draws from the posterior.
         name: Name of the parameter.
 
     Returns:
-        Values of the parameter, which hold all but 0.04 % of the probability, and the density.
+        Values of the parameter, which cover all but 0.04 % of the probability, and the density.
     """
     place = draws.names.index(name)
     found: Quadrature | None = draws.quadrature
     if found is not None and found.form is not None and place == found.density.scale:
         v, density = log_scale_density(found.nodes, found.lattices, found.form)
         spline = CubicSpline(v, density)
-        u = _inner(v, spline(v), np.exp)
+        u = _central_grid(v, spline(v), np.exp)
         return np.exp(u), spline(u) / np.exp(u)
     if found is not None:
-        return _left(found, place)
+        return _lattice_density(found, place)
     is_signed = draws.hypothesis.signed[place]
     sample = described(draws.theta[:, place], np.array(is_signed))
     if np.ptp(sample) == 0:
@@ -52,12 +52,12 @@ def posterior_density(draws: PosteriorDraws, name: str) -> tuple[FloatArray, Flo
     kernel = gaussian_kde(sample)
     room = 3 * float(np.sqrt(kernel.covariance[0, 0]))
     grid = np.linspace(sample.min() - room, sample.max() + room, _N_FINE)
-    u = _inner(grid, kernel(grid), np.asarray if is_signed else np.exp)
+    u = _central_grid(grid, kernel(grid), np.asarray if is_signed else np.exp)
     return (u, kernel(u)) if is_signed else (np.exp(u), kernel(u) / np.exp(u))
 
 
-def _left(found: Quadrature, place: int) -> tuple[FloatArray, FloatArray]:
-    """Density of a parameter that the lattices have as a coordinate."""
+def _lattice_density(found: Quadrature, place: int) -> tuple[FloatArray, FloatArray]:
+    """Compute the density of a parameter that is a coordinate of the lattices."""
     axis = int(np.flatnonzero(found.left == place)[0])
     masses = np.array([lattice.log_integral for lattice in found.lattices])
     hypothesis = found.density.hypothesis
@@ -71,18 +71,18 @@ def _left(found: Quadrature, place: int) -> tuple[FloatArray, FloatArray]:
     z = np.concatenate([lattice.z[:, axis] for lattice in found.lattices])
     grid = np.linspace(z.min(), z.max(), _N_FINE)
     density = marginal_density(found.lattices, axis, grid, masses)
-    inner = _inner(grid, density, lambda z: at(z)[0])
+    inner = _central_grid(grid, density, lambda z: at(z)[0])
     theta, log_slope = at(inner)
     return theta, marginal_density(found.lattices, axis, inner, masses) * np.exp(-log_slope)
 
 
-def _inner(
+def _central_grid(
     grid: FloatArray, density: FloatArray, theta_at: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
-    """Return coordinates, at even values of θ, between which all but the tails lie."""
+    """Return coordinates at evenly spaced values of θ that cover all but the tails."""
     rise = np.cumsum(density)
     low, high = np.searchsorted(rise, [_TAIL * rise[-1], (1 - _TAIL) * rise[-1]])
     inside = grid[max(low - 1, 0) : high + 2]
     theta = theta_at(inside)
-    # θ falls with the coordinate for no prior.
+    # θ increases with the coordinate under every prior.
     return np.interp(np.linspace(theta[0], theta[-1], _N_POINTS), theta, inside)

@@ -1,4 +1,4 @@
-"""Methods of the evidence, each with its options."""
+"""Methods for computing the evidence, with their options."""
 
 __all__ = [
     "METHODS",
@@ -23,9 +23,9 @@ Coords = Literal["natural", "log"]
 
 @dataclass(frozen=True)
 class Auto:
-    """Integrate exactly if at most three parameters are left beside the scale, else sample.
+    """Exact integration over at most three parameters beside the scale, else sampling.
 
-    Importance sampling comes first; bridge sampling where its weights cannot be trusted.
+    Importance sampling comes first; bridge sampling follows if its weights are unreliable.
 
     Args:
         tolerance: Accepted error of ln Z in nats; None for the default of the method chosen.
@@ -37,7 +37,7 @@ class Auto:
 
 @dataclass(frozen=True)
 class Exact:
-    """Integrate by quadrature, to a stated error.
+    """Quadrature with an error estimate.
 
     Args:
         tolerance: Accepted error of ln Z in nats; None for 1e-3 or better.
@@ -49,7 +49,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class Laplace:
-    """The paper's approximation: a Gaussian at the posterior mode.
+    """The paper's approximation, a Gaussian at the posterior mode.
 
     Args:
         coords: Parameters in which it is Gaussian, "natural" as in the paper, or "log".
@@ -59,18 +59,18 @@ class Laplace:
     coords: str = "natural"
 
     def __post_init__(self) -> None:
-        """Refuse unknown coordinates."""
+        """Raise an error if the coordinates are unknown."""
         if self.coords not in ("natural", "log"):
             raise DriftbayesError(f"coords must be 'natural' or 'log', got {self.coords!r}")
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Importance sampling with quasi-random points from Student laws at the modes.
+    """Importance sampling with quasi-random points from Student t distributions at the modes.
 
     Args:
         tolerance: Accepted error of ln Z in nats.
-        max_evaluations: Evaluations of the likelihood, at most.
+        max_evaluations: Maximum number of likelihood evaluations.
     """
 
     name: ClassVar[str] = "laplace_is"
@@ -80,11 +80,11 @@ class Importance:
 
 @dataclass(frozen=True)
 class Bridge:
-    """Bridge sampling between draws of NUTS and a proposal fitted to them.
+    """Bridge sampling between draws of Markov chains and a Gaussian fitted to them.
 
     Args:
-        draws: Draws of each chain.
-        warmup: Draws of each chain that are thrown away first.
+        draws: Draws per chain.
+        warmup: Initial draws per chain that are discarded.
         chains: Number of chains.
     """
 
@@ -99,9 +99,9 @@ class SMC:
     """Sequential Monte Carlo from the prior to the posterior by tempering.
 
     Args:
-        particles: Particles of each island.
-        islands: Independent runs, from whose spread the error is estimated.
-        moves: Metropolis moves at each temperature.
+        particles: Particles per island.
+        islands: Number of independent runs, whose spread gives the error.
+        moves: Metropolis moves per temperature.
     """
 
     name: ClassVar[str] = "smc"
@@ -112,13 +112,13 @@ class SMC:
 
 @dataclass(frozen=True)
 class Nested:
-    """Nested sampling with slice moves (needs the extra `nested`).
+    """Nested sampling with slice moves.
 
     Args:
         live: Number of live points.
         delete: Points replaced at once.
-        inner: Slice moves of each replacement.
-        max_evaluations: Evaluations of the likelihood, at most.
+        inner: Slice moves per replacement.
+        max_evaluations: Maximum number of likelihood evaluations.
     """
 
     name: ClassVar[str] = "nested"
@@ -130,19 +130,18 @@ class Nested:
 
 Method: TypeAlias = Auto | Exact | Laplace | Importance | Bridge | SMC | Nested
 _TYPES: dict[str, type[Method]] = {
-    one.name: one for one in (Auto, Exact, Laplace, Importance, Bridge, SMC, Nested)
+    kind.name: kind for kind in (Auto, Exact, Laplace, Importance, Bridge, SMC, Nested)
 }
 METHODS = tuple(_TYPES)
 
 
 def as_method(method: Any, **options: Any) -> Method:
-    """The method of a name, as it is written on the command line.
+    """Return a method from its name and options, as written on the command line.
 
     Args:
-        method: A method, or text: its name, with options after a colon
-            ("bridge:draws=2000,chains=8").
-        **options: More options of a method given by name. Those of Laplace's coordinates are for
-            Laplace's method only, and may accompany any other.
+        method: A method, or its name with options after a colon ("bridge:draws=2000,chains=8").
+        **options: More options of a method given by name. `coords` is ignored unless the method is
+            "laplace".
 
     Raises:
         DriftbayesError: The method or an option is unknown.
@@ -154,8 +153,9 @@ def as_method(method: Any, **options: Any) -> Method:
     if not isinstance(method, str):
         if type(method) in _TYPES.values():
             return method
-        msg = f"method must be a name or a method such as Bridge(draws=2000), got {method!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(
+            f"method must be a name or a method such as Bridge(draws=2000), got {method!r}"
+        )
     name, _, text = method.partition(":")
     if name not in _TYPES:
         near = did_you_mean(name, METHODS)
@@ -163,7 +163,7 @@ def as_method(method: Any, **options: Any) -> Method:
     known = [field.name for field in fields(_TYPES[name])]
     if name != "laplace":
         options.pop("coords", None)
-    given = {**options, **_read(text)}
+    given = {**options, **_parse_options(text)}
     unknown = [option for option in given if option not in known]
     if unknown:
         has = f"it has {', '.join(known)}" if known else "it has none"
@@ -173,7 +173,7 @@ def as_method(method: Any, **options: Any) -> Method:
 
 
 def method_text(method: Method) -> str:
-    """The text that `as_method` turns back into the method: its name, and options not default."""
+    """Format a method for `as_method`: its name, and the options that are not default."""
     given = {
         field.name: getattr(method, field.name)
         for field in fields(method)
@@ -184,28 +184,27 @@ def method_text(method: Method) -> str:
 
 
 def sampler_options(method: Method) -> dict[str, Any]:
-    """Options of a sampler that were given, by the names of its function."""
-    given = {field.name: getattr(method, field.name) for field in fields(method)}
+    """Return the options that were given, as keyword arguments of the sampler's function."""
     plain = ("tolerance", "max_evaluations")
     return {
         name if name in plain else f"n_{name}": value
-        for name, value in given.items()
+        for name, value in vars(method).items()
         if value is not None
     }
 
 
-def _read(text: str) -> dict[str, Any]:
-    """Options written as name=value, separated by commas."""
+def _parse_options(text: str) -> dict[str, Any]:
+    """Parse options written as name=value, separated by commas."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     found: dict[str, Any] = {}
     for name, equals, value in pairs:
         if not equals:
             raise DriftbayesError(f"expected an option of the method as name=value, got {name!r}")
-        found[name.strip()] = _number(value.strip())
+        found[name.strip()] = _parse_value(value.strip())
     return found
 
 
-def _number(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     for kind in (int, float):
         try:
             return kind(text)

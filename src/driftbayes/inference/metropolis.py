@@ -1,147 +1,132 @@
-"""Metropolis moves of many chains at once, by proposals that fit a cloud of particles."""
+"""Metropolis moves of many chains at once, with proposals fitted to a cloud of points."""
 
-__all__ = ["Chains", "Cloud", "fit_cloud", "log_likelihoods", "log_priors", "move", "n_lots"]
+__all__ = ["Chains", "Cloud", "fit_cloud", "move", "start_chains"]
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
+from dataclasses import dataclass
+
 import numpy as np
-from jax.scipy.linalg import solve_triangular
-from jax.scipy.special import erfinv
-from jaxtyping import Array, Bool, Float
+from numpy.typing import NDArray
 
-from driftbayes.inference.symmetric import cholesky
 from driftbayes.inference.target import AbstractTarget
-from driftbayes.jax_typing import Scalar
+from driftbayes.typing import FloatArray
 
-# Degrees of freedom of far proposals; even, so that chi-squares are logarithms of products.
+# Degrees of freedom of independent proposals.
 _FREEDOM = 4
-# Acceptance for which near proposals are scaled: between 0.44, best in one dimension, and 0.23.
-_NEAR_ACCEPTANCE = 0.3
-# Likelihoods computed at once: those of a long record would fill the memory.
-_BLOCK = 256
+# Target acceptance of random-walk proposals: between 0.44, best in one dimension, and 0.23.
+_WALK_ACCEPTANCE = 0.3
+# Rate at which the share of accepted independent proposals is learned.
+_LEARNING_RATE = 0.3
 
 
-class Cloud(eqx.Module):
-    """Mean and covariance of weighted particles.
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Mean and covariance of weighted points.
 
     Args:
         center: Mean.
         factor: Lower-triangular factor of the covariance.
     """
 
-    center: Float[Array, " parameter"]
-    factor: Float[Array, "parameter parameter"]
+    center: FloatArray
+    factor: FloatArray
 
-    def log_density(self, z: Float[Array, "chain parameter"]) -> Float[Array, " chain"]:
-        """Of Student's t with this mean and shape, up to a constant."""
-        y = solve_triangular(self.factor, (z - self.center[None, :]).T, lower=True)
-        return -0.5 * (_FREEDOM + z.shape[1]) * jnp.log1p(jnp.sum(y**2, axis=0) / _FREEDOM)
+    def log_density(self, z: FloatArray) -> FloatArray:
+        """Ln of Student's density with this mean and shape, up to a constant."""
+        whitened = np.linalg.solve(self.factor, (z - self.center).T)
+        squares = np.sum(np.clip(whitened, -1e150, 1e150) ** 2, axis=0)
+        return -0.5 * (_FREEDOM + z.shape[1]) * np.log1p(squares / _FREEDOM)
 
 
-class Chains(eqx.Module):
-    """Where the chains are, and how well the two kinds of proposal do.
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """Positions of the chains, and how well both kinds of proposal work.
 
     Args:
-        z: Their places.
-        log_l: ln L there.
+        z: Positions, (chain, parameter).
         log_prior: ln π there.
-        log_scale: Logarithm of the length of near steps, relative to the best for a Gaussian.
-        fit: Share of far proposals accepted of late.
+        log_likelihood: ln L there.
+        log_scale: Logarithm of the length of random-walk steps, relative to the best for a
+            Gaussian.
+        fit: Share of independent proposals that were accepted recently.
     """
 
-    z: Float[Array, "chain parameter"]
-    log_l: Float[Array, " chain"]
-    log_prior: Float[Array, " chain"]
-    log_scale: Scalar
-    fit: Scalar
+    z: FloatArray
+    log_prior: FloatArray
+    log_likelihood: FloatArray
+    log_scale: float = 0.0
+    fit: float = 0.5
 
 
-def n_lots(n_dim: int) -> int:
-    """Random numbers that one move of one chain takes: kick, length, kind, acceptance."""
-    return n_dim + _FREEDOM // 2 + 2
+def start_chains(
+    target: AbstractTarget, z: FloatArray, log_scale: float = 0.0, fit: float = 0.5
+) -> Chains:
+    """Make chains at these positions."""
+    return Chains(z, *target.log_densities(z), log_scale, fit)
 
 
 def move(
-    target: AbstractTarget,
-    chains: Chains,
-    cloud: Cloud,
-    beta: Scalar,
-    lots: Float[Array, "lot chain"],
-) -> tuple[Chains, Scalar]:
-    r"""One move that leaves $L^\beta \pi$ as it is, and the share of chains that made it.
+    target: AbstractTarget, chains: Chains, cloud: Cloud, beta: float, rng: np.random.Generator
+) -> tuple[Chains, NDArray[np.bool_]]:
+    r"""Move every chain once, leaving $L^\beta \pi$ invariant.
 
-    By lot, either far, to a place that does not depend on the present one, or near:
+    Each proposal is, at random, independent of the present position or a random-walk step,
 
     $$z' \sim t_4(m, C) \qquad \text{or} \qquad z' \sim N\big(z,\ (2.38\,s)^2\, C / d\big)$$
 
-    with m and C of the cloud. Far moves forget at once where the cloud is a good fit; near ones
-    go on where it is not.
+    with mean m and covariance C of the cloud. Independent proposals forget the past at once where
+    the cloud fits; random-walk steps work where it does not.
 
     Args:
         target: Prior and likelihood.
-        chains: Where they are.
-        cloud: For the proposals.
+        chains: The chains.
+        cloud: Mean and covariance of the proposals.
         beta: Inverse temperature.
-        lots: `n_lots` random numbers from 0 to 1 for each chain. Drawn elsewhere for many moves
-            at once: the generator takes longer to compile than all the rest of a move.
+        rng: Random numbers.
+
+    Returns:
+        The chains after the move, with adapted `log_scale` and `fit`, and which chains moved.
     """
-    d = chains.z.shape[1]
-    # Strictly within, for neither end is a number of the normal law.
-    centred = jnp.clip(2 * lots[:d] - 1, -1 + 1e-16, 1 - 1e-16)
-    kick = (cloud.factor @ (np.sqrt(2) * erfinv(centred))).T
-    chi_square = -2 * jnp.sum(jnp.log1p(-lots[d:-2]), axis=0)
-    far = cloud.center[None, :] + jnp.sqrt(_FREEDOM / chi_square)[:, None] * kick
-    near = chains.z + jnp.exp(chains.log_scale) * 2.38 / np.sqrt(d) * kick
-    # One far move accepted is worth many near ones, which therefore take over only where few are.
-    is_far = lots[-2] < jnp.clip(4 * chains.fit, 0.1, 0.9)
-    z = jnp.where(is_far[:, None], far, near)
-    log_l, log_prior = log_likelihoods(target, z), log_priors(target, z)
-    ratio = beta * (log_l - chains.log_l) + log_prior - chains.log_prior
-    # Near proposals are as likely there and back; far ones are not.
-    lopsided = cloud.log_density(chains.z) - cloud.log_density(z)
-    ratio = ratio + jnp.where(is_far, lopsided, 0.0)
-    # From nowhere to nowhere is NaN, which compares false.
-    accept = jnp.log1p(-lots[-1]) < ratio
+    n, d = chains.z.shape
+    kick = rng.normal(size=(n, d)) @ cloud.factor.T
+    spread = np.sqrt(_FREEDOM / rng.chisquare(_FREEDOM, n))
+    independent = cloud.center + spread[:, None] * kick
+    walk = chains.z + np.exp(chains.log_scale) * 2.38 / np.sqrt(d) * kick
+    # An accepted independent proposal is worth many steps: walk mainly where few are accepted.
+    is_independent = rng.random(n) < np.clip(4 * chains.fit, 0.1, 0.9)
+    z = np.where(is_independent[:, None], independent, walk)
+    log_prior, log_likelihood = target.log_densities(z)
+    with np.errstate(invalid="ignore"):
+        ratio = beta * (log_likelihood - chains.log_likelihood) + log_prior - chains.log_prior
+        # Random-walk proposals are symmetric, independent ones are not.
+        asymmetry = cloud.log_density(chains.z) - cloud.log_density(z)
+        ratio = ratio + np.where(is_independent, asymmetry, 0.0)
+        # NaN, between two impossible points, compares false.
+        accepted = np.log1p(-rng.random(n)) < ratio
     moved = Chains(
-        z=jnp.where(accept[:, None], z, chains.z),
-        log_l=jnp.where(accept, log_l, chains.log_l),
-        log_prior=jnp.where(accept, log_prior, chains.log_prior),
-        log_scale=chains.log_scale + _excess(accept, ~is_far, _NEAR_ACCEPTANCE),
-        fit=chains.fit + 0.3 * _excess(accept, is_far, chains.fit),
+        z=np.where(accepted[:, None], z, chains.z),
+        log_prior=np.where(accepted, log_prior, chains.log_prior),
+        log_likelihood=np.where(accepted, log_likelihood, chains.log_likelihood),
+        log_scale=chains.log_scale + _excess(accepted[~is_independent], _WALK_ACCEPTANCE),
+        fit=chains.fit + _LEARNING_RATE * _excess(accepted[is_independent], chains.fit),
     )
-    return moved, jnp.mean(accept, dtype=z.dtype)
+    return moved, accepted
 
 
-def _excess(
-    accept: Bool[Array, " chain"], of_kind: Bool[Array, " chain"], expected: Scalar | float
-) -> Scalar:
-    """Accepted share of the proposals of a kind, less the expected one; 0 if there were none."""
-    n, n_accepted = jnp.sum(of_kind), jnp.sum(accept & of_kind)
-    return jnp.where(n > 0, n_accepted / jnp.maximum(n, 1) - expected, 0.0)
+def _excess(accepted: NDArray[np.bool_], expected: float) -> float:
+    """Share of accepted proposals minus the expected one; 0 if there were none."""
+    return float(accepted.mean() - expected) if len(accepted) else 0.0
 
 
-def fit_cloud(z: Float[Array, "particle parameter"], weights: Float[Array, " particle"]) -> Cloud:
-    """Mean and covariance; the weights sum to one."""
+def fit_cloud(z: FloatArray, weights: FloatArray) -> Cloud:
+    """Fit mean and covariance.
+
+    Args:
+        z: Points, (point, parameter).
+        weights: Weights that sum to one.
+    """
     center = weights @ z
-    away = z - center[None, :]
+    away = z - center
     cov = (away * weights[:, None]).T @ away
-    # And a little of the width without weights: a cloud of one live particle has none of its own.
-    cov = cov + jnp.diag(jnp.var(z, axis=0)) * jnp.sum(weights**2)
-    return Cloud(center, cholesky(cov))
-
-
-def log_likelihoods(
-    target: AbstractTarget, z: Float[Array, "chain parameter"]
-) -> Float[Array, " chain"]:
-    """Ln L at many places; whatever is not finite is minus infinity."""
-    value = jax.lax.map(target.log_likelihood, z, batch_size=_BLOCK)
-    return jnp.where(jnp.isfinite(value), value, -jnp.inf)
-
-
-def log_priors(
-    target: AbstractTarget, z: Float[Array, "chain parameter"]
-) -> Float[Array, " chain"]:
-    """Ln π at many places; whatever is not finite is minus infinity."""
-    value = jax.vmap(target.log_prior)(z)
-    return jnp.where(jnp.isfinite(value), value, -jnp.inf)
+    # Plus a fraction of the unweighted variance: a cloud of one live point has no width.
+    cov = cov + np.diag(np.var(z, axis=0)) * np.sum(weights**2)
+    return Cloud(center, np.asarray(np.linalg.cholesky(cov)))

@@ -1,4 +1,4 @@
-"""Local maxima of a smooth function by Newton's method with differences, many starts at once."""
+"""Local maxima of a smooth function by Newton's method with finite differences."""
 
 __all__ = ["Maximum", "derivatives", "maximise", "stencil"]
 
@@ -11,33 +11,33 @@ from numpy.typing import NDArray
 
 from driftbayes.typing import FloatArray
 
-# Maps points, (point, parameter), and for each the number of its start, to values.
+# Maps points, (point, parameter), and the start index of each to values.
 Function: TypeAlias = Callable[[FloatArray, NDArray[np.int64]], FloatArray]
 
 _MAX_STEPS = 60
 # Coordinates are logarithms: a step of 2 changes a parameter by a factor of 7.
-_LONGEST_STEP = 2.0
-# Widths of the peak that differences span: while it is sought, and at the end.
+_MAX_STEP = 2.0
+# Span of the differences in widths of the peak: during the search, and at the end.
 _SPAN, _FINE_SPAN = 0.15, 0.03
-_WIDEST, _NARROWEST = 0.5, 1e-9
-# Newton decrements: good enough to go on with a fine span, done, and still a maximum where
-# rounding hides a further gain.
-_NEAR, _DONE, _GOOD_ENOUGH = 1e-6, 1e-14, 1e-6
+_MAX_WIDTH, _MIN_WIDTH = 0.5, 1e-9
+# Newton decrements: for the fine span, for convergence, and for a maximum limited by rounding.
+_NEAR, _DONE, _ACCEPTED = 1e-6, 1e-14, 1e-6
 _MAX_DAMPING = 1e12
-_LOOK_CLOSER, _MAX_CLOSER = 1e3, 4
-# Widths within which a search has joined another.
-_JOINED = 0.1
+# Damping beyond which the differences are made narrower, and how often.
+_REFINE_DAMPING, _MAX_REFINEMENTS = 1e3, 4
+# Distance in widths at which a search joins another.
+_JOIN_DISTANCE = 0.1
 
 
 @dataclass(frozen=True)
 class Maximum:
-    """Where one search ended.
+    """Result of one search.
 
     Args:
         z: The maximum.
-        value: The function there.
-        hessian: Its second derivatives there.
-        converged: Whether the top was reached and is a peak in all directions.
+        value: Value of the function.
+        hessian: Second derivatives.
+        converged: Whether a maximum in all directions was reached.
     """
 
     z: FloatArray
@@ -47,7 +47,7 @@ class Maximum:
 
 
 def stencil(n: int) -> FloatArray:
-    """Points of the differences in units of the span, the centre first."""
+    """Return the points of the differences in units of the span, the centre first."""
     unit = np.eye(n)
     rows = [np.zeros(n)]
     for i in range(n):
@@ -60,7 +60,7 @@ def stencil(n: int) -> FloatArray:
 
 
 def derivatives(values: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-    """Gradient and Hessian, of fourth order, from values on the stencil."""
+    """Compute gradient and Hessian to fourth order from values on the stencil."""
     centre, rest = values[0], values[1:].reshape(-1, 4)
     sums = rest[:, 0] + rest[:, 1], rest[:, 2] + rest[:, 3]
     # Second derivatives along each axis and along each sum of two.
@@ -77,26 +77,26 @@ def derivatives(values: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
 
 @dataclass
 class _Search:
-    """One search: where it is, and what it tries next."""
+    """State of one search, and its next trial point."""
 
     z: FloatArray
     trial: FloatArray
     basis: FloatArray
     span: float = _SPAN
-    # Span of the differences that the derivatives come from.
-    seen: float = _SPAN
+    # Span of the differences behind the current derivatives.
+    derivative_span: float = _SPAN
     value: float = -np.inf
     gradient: FloatArray | None = None
     hessian: FloatArray | None = None
     decrement: float = np.inf
     lowest: float = 0.0
     damping: float = 0.0
-    n_closer: int = 0
+    n_refinements: int = 0
     count: int = 0
     done: bool = False
 
-    def take(self, values: FloatArray) -> None:
-        """Accept the trial or not, by the values on the stencil around it; propose another."""
+    def update(self, values: FloatArray) -> None:
+        """Accept or reject the trial by the values on its stencil, and propose another."""
         n = len(self.z)
         gradient, hessian = derivatives(values, n)
         usable = bool(np.isfinite(values).all())
@@ -106,24 +106,25 @@ class _Search:
         self.count += 1
         if accepted:
             inverse = np.linalg.inv(self.basis) / self.span
-            self.z, self.value, self.seen = self.trial, float(values[0]), self.span
+            self.z, self.value = self.trial, float(values[0])
+            self.derivative_span = self.span
             self.gradient = inverse.T @ gradient
             hessian = inverse.T @ hessian @ inverse
             self.hessian = 0.5 * (hessian + hessian.T)
             self.damping = 0.1 * self.damping if self.damping > 5 else 0.0
         elif self.gradient is None:
-            # Nothing is known yet: look closer.
+            # No derivatives yet: use narrower differences.
             self.basis = 0.1 * self.basis
             self.done = self.count > 8
             return
-        elif self.seen > self.span:
-            # The step came from wide differences, which are biased: take fine ones here first.
+        elif self.derivative_span > self.span:
+            # The step came from wide differences, which are biased: use fine ones first.
             self.trial = self.z
             return
-        elif self.damping > _LOOK_CLOSER and self.n_closer < _MAX_CLOSER:
-            # No step goes up: the differences span more than the peak. Take narrower ones.
+        elif self.damping > _REFINE_DAMPING and self.n_refinements < _MAX_REFINEMENTS:
+            # No step goes uphill: the differences span more than the peak. Use narrower ones.
             self.trial, self.basis = self.z, 0.2 * self.basis
-            self.damping, self.n_closer = 0.0, self.n_closer + 1
+            self.damping, self.n_refinements = 0.0, self.n_refinements + 1
             return
         else:
             self.damping = 10 * self.damping + 1.0
@@ -141,9 +142,9 @@ class _Search:
         self.lowest, self.decrement = float(curvature[0]), float(np.sum(along**2 / strength))
         step = axes @ (along / (strength * (1 + self.damping)))
         length = float(np.linalg.norm(step))
-        self.trial = self.z + step * min(1.0, _LONGEST_STEP / max(length, 1e-300))
-        self.basis = axes * np.clip(1 / np.sqrt(strength), _NARROWEST, _WIDEST)
-        enough = _DONE if accepted else _GOOD_ENOUGH
+        self.trial = self.z + step * min(1.0, _MAX_STEP / max(length, 1e-300))
+        self.basis = axes * np.clip(1 / np.sqrt(strength), _MIN_WIDTH, _MAX_WIDTH)
+        enough = _DONE if accepted else _ACCEPTED
         if self.lowest > 0 and self.decrement < _NEAR and self.span > _FINE_SPAN:
             self.span, self.damping = _FINE_SPAN, 0.0
         elif self.lowest > 0 and self.decrement < enough:
@@ -151,17 +152,17 @@ class _Search:
         self.done = self.done or self.count >= _MAX_STEPS or self.damping > _MAX_DAMPING
 
     def joins(self, other: "_Search") -> bool:
-        """Whether this search has come to where another has ended."""
-        if self.done or not (other.done and other.lowest > 0 and other.decrement < _GOOD_ENOUGH):
+        """Tell whether this search has reached the maximum of a finished one."""
+        if self.done or not (other.done and other.lowest > 0 and other.decrement < _ACCEPTED):
             return False
         assert other.hessian is not None
         step = self.z - other.z
-        return float(-step @ other.hessian @ step) < _JOINED**2
+        return float(-step @ other.hessian @ step) < _JOIN_DISTANCE**2
 
     def result(self) -> Maximum:
         n = len(self.z)
         hessian = np.full((n, n), np.nan) if self.hessian is None else self.hessian
-        converged = self.lowest > 0 and self.decrement < _GOOD_ENOUGH and np.isfinite(self.value)
+        converged = self.lowest > 0 and self.decrement < _ACCEPTED and np.isfinite(self.value)
         return Maximum(self.z, self.value, hessian, bool(converged))
 
 
@@ -170,14 +171,14 @@ def maximise(
 ) -> list[Maximum]:
     """Find the local maximum uphill of each start.
 
-    Newton steps on the absolute value of the Hessian's eigenvalues, so that every step goes uphill,
-    damped until the value grows and never longer than a factor of 7 in a parameter. All searches
-    are evaluated together. One that comes to where another of its kind has ended ends there too.
+    Newton steps use the absolute values of the Hessian's eigenvalues, so that every step goes
+    uphill, are damped until the value grows, and change a parameter by at most a factor of 7. All
+    searches are evaluated together. A search that reaches the maximum of another of its kind stops.
 
     Args:
-        function: The function; its second argument says which start a point belongs to.
+        function: The function; its second argument is the start index of each point.
         starts: Points, (start, parameter).
-        kinds: Which function each start is for; by default all are for one.
+        kinds: Kind of the function of each start; by default all are the same.
     """
     n = starts.shape[1]
     offsets = stencil(n)
@@ -186,11 +187,11 @@ def maximise(
         points = [
             searches[i].trial + searches[i].span * offsets @ searches[i].basis.T for i in active
         ]
-        which = np.repeat(active, len(offsets))
+        start = np.repeat(active, len(offsets))
         with np.errstate(all="ignore"):
-            values = function(np.concatenate(points), which).reshape(len(active), -1)
+            values = function(np.concatenate(points), start).reshape(len(active), -1)
             for i, found in zip(active, values, strict=True):
-                searches[i].take(found)
+                searches[i].update(found)
         for i in active:
             for j, other in enumerate(searches):
                 if i != j and (kinds is None or kinds[i] == kinds[j]) and searches[i].joins(other):

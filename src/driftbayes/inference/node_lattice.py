@@ -1,4 +1,4 @@
-"""Integrate a smooth peak by the trapezoid rule on a lattice that grows from the mode."""
+"""Integration of a smooth peak by the trapezoid rule on a lattice that grows from the mode."""
 
 __all__ = ["NodeLattice", "gaussian_reach", "integrate", "log_masses"]
 
@@ -10,8 +10,8 @@ from scipy.special import chdtri
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.lattice import (
-    EVEN,
-    Flood,
+    SINH_SCALE,
+    FloodFill,
     LogDensity,
     Region,
     estimate_aliasing,
@@ -26,14 +26,14 @@ from driftbayes.inference.lattice import (
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.typing import FloatArray, IntArray
 
-# Share of the tolerance left to the mass beyond the last nodes.
+# Share of the tolerance allowed for the mass beyond the last nodes.
 TAIL_SHARE = 0.25
 MAX_DEPTH = 80.0
 _MAX_LEVELS = 12
-# A finer lattice is tried if it can have this many times as many nodes.
+# A finer lattice is tried if it can have at least this many times the nodes.
 _MIN_GROWTH = 1.5
 SLOWEST_DECAY = 0.7
-# The first spacing is reduced for peaks away from the center by no more than this.
+# Largest reduction of the first spacing for peaks away from the center.
 _MAX_STRETCH = 3.0
 
 
@@ -52,12 +52,12 @@ class NodeLattice:
         z: Nodes.
         w: Their coordinates, index · spacing / 2.
         log_values: ln of the integrand plus ln of the stretch Π cosh(w/a).
-        log_cell: ln of the volume in z of a node where there is no stretch.
-        extras: What else the integrand returned at the nodes.
+        log_cell: ln of the volume of a node in z without the stretch.
+        extras: Additional results of the integrand at the nodes.
         log_integral: ln of the integral.
         error: Estimate of the error of `log_integral`, from the spacing and the tails.
         contained: Whether the mass beyond the last nodes is within the tolerance.
-        n_evaluations: Number of points at which the integrand was evaluated, discarded ones too.
+        n_evaluations: Number of evaluations, including discarded ones.
     """
 
     center: FloatArray
@@ -88,26 +88,26 @@ def integrate(
     r"""Integrate exp(log_f) over all of space.
 
     The trapezoid rule converges exponentially for smooth functions that vanish at both ends. It is
-    applied in w, where z = center + basis · a sinh(w/a), at the nodes that matter: the first are
-    those of a Gaussian, then neighbours are added around all that are high enough. The spacing is
-    reduced, along each axis as far as needed, until the estimated error is within the tolerance.
+    applied in w, where z = center + basis · a sinh(w/a). The first nodes are those of a Gaussian;
+    then neighbours are added around all nodes that are high enough. The spacing is reduced along
+    each axis as needed, until the estimated error is within the tolerance.
 
-    The estimate is conservative, typically by a factor of ten or more. It may be too small, by up
-    to ten, for ridges that bend more than once.
+    The estimate is conservative, typically by a factor of ten or more. For ridges that bend more
+    than once, it may be too small by up to a factor of ten.
 
     Args:
         log_f: Takes points (node, p); returns ln of the integrand (node,), where NaN counts as
-            -inf, and anything to be kept (node, m).
+            -inf, and additional results to keep (node, m).
         center: A point near the peak.
-        basis: Lower-triangular factor of the peak's approximate covariance, which whitens it.
+        basis: Lower-triangular factor of the peak's approximate covariance.
         tolerance: Accepted error of ln of the integral.
-        seeds: Other peaks (seed, p) to start from, within some ten widths of the center.
+        seeds: Other peaks (seed, p) to start from, within about ten widths of the center.
         max_nodes: Maximum number of evaluations.
-        max_tail: Mass beyond the last nodes, relative, if less than the tolerance asks for: moments
-            of a heavy tail need more of it than its integral.
+        max_tail: Largest relative mass beyond the last nodes, if stricter than the tolerance:
+            moments of a heavy tail need more nodes than its integral.
 
     Returns:
-        The integral and its nodes. Its `error` exceeds the tolerance if `max_nodes` were too few.
+        The integral and its nodes. Its `error` exceeds the tolerance if `max_nodes` was too small.
 
     Example:
         >>> import numpy as np
@@ -125,40 +125,40 @@ def integrate(
     depth = 0.5 * float(chdtri(n_dim, max_tail))
     spacing = np.full(n_dim, gaussian_spacing(n_dim, tolerance))
     other = to_w(seeds, center, basis) if seeds is not None else np.empty((0, n_dim))
-    # A peak of unit width in z is narrower in w by the stretch, the more the further out it is.
-    stretch = np.max(np.cosh(other / EVEN), axis=0, initial=1.0)
-    flood = Flood(region, spacing / np.minimum(stretch, _MAX_STRETCH))
+    # The stretch makes a peak of unit width in z narrower in w, more so further out.
+    stretch = np.max(np.cosh(other / SINH_SCALE), axis=0, initial=1.0)
+    flood = FloodFill(region, spacing / np.minimum(stretch, _MAX_STRETCH))
     start = np.concatenate([_gaussian_nodes(flood, depth), flood.nearest(other)])
-    # If they are too many, those nearest to the center.
+    # If there are too many, keep those nearest to the center.
     start = start[np.argsort(np.sum((flood.spacing * start) ** 2, axis=1), kind="stable")]
     start = start[:max_nodes]
     best: NodeLattice | None = None
     for _ in range(_MAX_LEVELS):
         complete, depth = _fill(flood, start, depth, max_tail)
         aliasing = estimate_aliasing(flood.index, flood.values)
-        result = _result(flood, aliasing.error, tolerance)
+        result = _make_result(flood, aliasing.error, tolerance)
         if best is not None:
-            best, result = _compared(best, result)
+            best, result = _correct_errors(best, result)
         if best is None or result.error <= best.error:
             best = result
-        # No spacing makes the rounding of a large integral smaller.
+        # A finer spacing does not reduce the rounding of a large integral.
         enough = max(tolerance, 2 * _rounding(best.log_integral, len(best.log_values)))
         if not complete or not np.isfinite(flood.peak) or best.error <= enough:
             break
         finer = refined_spacing(flood.spacing, aliasing, (1 - TAIL_SHARE) * tolerance)
-        affordable = _affordable(flood, finer)
+        affordable = _limit_spacing(flood, finer)
         if affordable is None:
             break
-        flood, start = _refined(flood, affordable, depth)
+        flood, start = _refine(flood, affordable, depth)
     assert best is not None
     return replace(best, n_evaluations=flood.n_evaluations)
 
 
-def _fill(flood: Flood, start: IntArray, depth: float, max_tail: float) -> tuple[bool, float]:
+def _fill(flood: FloodFill, start: IntArray, depth: float, max_tail: float) -> tuple[bool, float]:
     """Fill a lattice to a depth, increased until the mass beyond is small.
 
     Returns:
-        Whether the evaluations allowed were enough, and the depth.
+        Whether the evaluations allowed were sufficient, and the depth.
     """
     complete = flood.fill(start, depth)
     tail = flood.tail()
@@ -171,11 +171,11 @@ def _fill(flood: Flood, start: IntArray, depth: float, max_tail: float) -> tuple
     return complete, depth
 
 
-def _compared(coarse: NodeLattice, fine: NodeLattice) -> tuple[NodeLattice, NodeLattice]:
+def _correct_errors(coarse: NodeLattice, fine: NodeLattice) -> tuple[NodeLattice, NodeLattice]:
     """Correct the errors of two lattices by the difference of their integrals.
 
-    The difference is the error of the coarser one. It falls at least as if ln of the error went as
-    a power of 0.7 of the spacing, which a Fourier transform exceeds but for very curved ridges.
+    The difference is the error of the coarser one. The finer one is assumed to have a log-error
+    larger by the ratio of the spacings to the power of 0.7, which only very curved ridges exceed.
     """
     if not np.isfinite(fine.log_integral - coarse.log_integral):
         return coarse, fine
@@ -188,7 +188,7 @@ def _compared(coarse: NodeLattice, fine: NodeLattice) -> tuple[NodeLattice, Node
     )
 
 
-def _gaussian_nodes(flood: Flood, depth: float) -> IntArray:
+def _gaussian_nodes(flood: FloodFill, depth: float) -> IntArray:
     """List the nodes of both lattices at which a Gaussian is within `depth` of its peak."""
     n_dim = len(flood.spacing)
     reach = unstretch(np.sqrt(2 * depth))
@@ -202,7 +202,7 @@ def _gaussian_nodes(flood: Flood, depth: float) -> IntArray:
 
 
 def gaussian_reach(spacing: float, depth: float) -> int:
-    """Index of the last node in one dimension at which a Gaussian is within `depth` of its peak."""
+    """Return the last index in one dimension at which a Gaussian is within `depth` of its peak."""
     reach = unstretch(np.sqrt(2 * depth))
     index = np.arange(2 * int(reach / spacing) + 4)
     w: FloatArray = 0.5 * spacing * index.astype(np.float64)
@@ -210,9 +210,9 @@ def gaussian_reach(spacing: float, depth: float) -> int:
     return int(index[log_gaussian > -depth][-1])
 
 
-def _refined(flood: Flood, spacing: FloatArray, depth: float) -> tuple[Flood, IntArray]:
-    """Start a finer lattice from the nodes of a coarser one; keep them if it contains them."""
-    finer = Flood(flood.region, spacing, flood.n_evaluations)
+def _refine(flood: FloodFill, spacing: FloatArray, depth: float) -> tuple[FloodFill, IntArray]:
+    """Start a finer lattice from the nodes of a coarser one, which one dimension reuses."""
+    finer = FloodFill(flood.region, spacing, flood.n_evaluations)
     high = flood.values > flood.peak - depth
     if len(spacing) == 1 and flood.extras is not None:
         # Half the spacing: A and B together are the new A.
@@ -221,8 +221,8 @@ def _refined(flood: Flood, spacing: FloatArray, depth: float) -> tuple[Flood, In
     return finer, finer.nearest(flood.w[high])
 
 
-def _affordable(flood: Flood, spacing: FloatArray) -> FloatArray | None:
-    """Limit a new spacing to the evaluations that are left; None if they are too few."""
+def _limit_spacing(flood: FloodFill, spacing: FloatArray) -> FloatArray | None:
+    """Limit a new spacing by the evaluations that are left; None if they are too few."""
     left = 0.9 * (flood.region.max_nodes - flood.n_evaluations) / len(flood.values)
     log_ratio = float(np.sum(np.log(flood.spacing / spacing)))
     if len(spacing) == 1:
@@ -234,7 +234,7 @@ def _affordable(flood: Flood, spacing: FloatArray) -> FloatArray | None:
     return flood.spacing * (spacing / flood.spacing) ** (np.log(left) / log_ratio)
 
 
-def _result(flood: Flood, aliasing: float, tolerance: float) -> NodeLattice:
+def _make_result(flood: FloodFill, aliasing: float, tolerance: float) -> NodeLattice:
     region, tail = flood.region, flood.tail()
     diagonal = np.abs(np.diag(region.basis))
     log_cell = float(np.sum(np.log(flood.spacing * diagonal)) - np.log(2.0))
@@ -270,6 +270,7 @@ def _check(
     seeds: FloatArray | None,
     max_nodes: int,
 ) -> None:
+    """Raise an error if an argument of `integrate` is invalid."""
     if center.ndim != 1 or not center.size:
         raise DriftbayesError(
             f"center must have shape (p,) with p of at least 1, got {center.shape}"

@@ -1,4 +1,4 @@
-"""Numbers that describe a posterior that is known by weighted nodes."""
+"""Moments and quantiles of a posterior given by weighted nodes."""
 
 __all__ = ["Posterior", "described", "log_scale_density", "summarise"]
 
@@ -13,15 +13,15 @@ from driftbayes.inference.node_lattice import NodeLattice
 from driftbayes.inference.quadrature import Nodes
 from driftbayes.inference.quantiles import tabulated_quantiles
 from driftbayes.inference.scale import GammaForm, scale_posterior
-from driftbayes.likelihood.kalman import LOG_2PI
+from driftbayes.likelihood.gaussian import LOG_2PI
 from driftbayes.typing import FloatArray
 
-# Probability beyond exp(-DEPTH) of the peak is left out of quantiles, and nodes of moments.
+# Densities below exp(-DEPTH) of the peak are ignored.
 DEPTH = 36.0
 N_DENSITY = 257
-# Nodes of less weight, relative to the largest, are left out of quantiles; others are taken so many
-# at a time.
-NEGLIGIBLE, _AT_ONCE = 1e-7, 4096
+# Nodes of less weight, relative to the largest, are ignored in quantiles.
+NEGLIGIBLE = 1e-7
+_BATCH_SIZE = 4096
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Posterior:
     Args:
         mean: Means.
         cov: Covariance.
-        quantiles: (parameter, probability), of a scale that was integrated out; NaN for others.
-        log_mean: Means of ln θ; of θ itself where it is signed.
-        log_sd: Standard deviations of the same.
+        quantiles: Of a scale that was integrated out, (parameter, probability); NaN for others.
+        log_mean: Means of ln θ; of θ if it is signed.
+        log_sd: Standard deviations of ln θ or θ.
         expected_log_likelihood: Mean of ln L.
     """
 
@@ -45,30 +45,31 @@ class Posterior:
     expected_log_likelihood: float
 
 
-# Where nothing is finite the result says so in its status, not NumPy in a warning.
+# Non-finite values are reported by the status, not by NumPy warnings.
 @np.errstate(all="ignore")
 def summarise(
     nodes: Nodes, scale_index: int | None, form: GammaForm | None, signed: Sequence[bool]
 ) -> Posterior:
-    r"""Compute moments from nodes; a scale that was integrated out has nodes of its own at each.
+    r"""Compute moments from nodes; a scale that was integrated out has inner nodes at each.
 
     $$\operatorname{Var} c = \operatorname{E}[\operatorname{Var}(c \mid \mathrm{node})]
       + \operatorname{Var}(\operatorname{E}[c \mid \mathrm{node}])$$
 
     Args:
         nodes: Weighted nodes.
-        scale_index: Place in θ of the scale.
-        form: Its prior, if it was integrated out.
-        signed: Which parameters may be negative.
+        scale_index: Index of the scale in θ.
+        form: Prior of the scale, if it was integrated out.
+        signed: Whether each parameter may be negative.
     """
     is_signed = np.array(signed)
     n_parameters = nodes.theta.shape[1]
-    # Nodes of no weight may hold no finite number; zero times infinity is not zero.
+    # Nodes without weight may have infinite values, and zero times infinity is NaN.
     peak = np.max(nodes.log_weights, initial=-np.inf)
     if not np.isfinite(peak):
-        none = np.full(n_parameters, np.nan)
-        blank = np.full((n_parameters, len(QUANTILES)), np.nan)
-        return Posterior(none, np.diag(none) * np.nan, blank, none, none, np.nan)
+        unknown = np.full(n_parameters, np.nan)
+        quantiles = np.full((n_parameters, len(QUANTILES)), np.nan)
+        cov = np.diag(unknown) * np.nan
+        return Posterior(unknown, cov, quantiles, unknown, unknown, np.nan)
     used = nodes.log_weights > peak - DEPTH
     weights = np.exp(nodes.log_weights[used] - peak)
     weights /= weights.sum()
@@ -84,7 +85,7 @@ def summarise(
         log_theta[:, scale_index], log_variances = scales.moments(np.log(scales.values))
         variance, log_variance = float(weights @ variances), float(weights @ log_variances)
         expected = scales.expected_log_likelihood(log_theta[:, scale_index])
-        quantiles[scale_index] = np.exp(scales.log_quantiles())
+        quantiles[scale_index] = np.exp(_density_quantiles(*scales.log_density()))
     mean, cov = _mean_and_cov(weights, theta)
     log_mean, log_cov = _mean_and_cov(weights, log_theta)
     if scale_index is not None:
@@ -94,60 +95,55 @@ def summarise(
 
 
 def described(theta: FloatArray, signed: NDArray[np.bool_]) -> FloatArray:
-    """The coordinate that posteriors are described in: ln θ, or θ where it may be negative."""
+    """Return ln θ, or θ where it may be negative."""
     return np.where(signed, theta, np.log(np.where(signed, 1.0, theta)))
 
 
 class _Scales:
-    """The posterior of a scale that was integrated out: one density for each node.
+    """Posterior of a scale that was integrated out, one density per node.
 
     Args:
         weights: Weights of the nodes.
-        fits: Count, log-determinant and quadratic form at each.
+        fits: Count, log-determinant and quadratic form at each node.
         form: Prior of the scale.
     """
 
     def __init__(self, weights: FloatArray, fits: FloatArray, form: GammaForm) -> None:
         self.weights, self.form = weights, form
         self.n, self.log_det, self.quadratic = fits.T
-        shape, rate = (np.full(len(weights), value) for value in (form.shape, form.rate))
-        self.values, log_weights = scale_posterior(self.n, self.quadratic, shape, rate)
+        self.values, log_weights = scale_posterior(self.n, self.quadratic, form)
         inner = np.exp(log_weights)
         self.inner = inner / inner.sum(axis=1, keepdims=True)
 
     def moments(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of values of the scale at each node."""
+        """Compute mean and variance of a function of the scale at each node."""
         mean = np.sum(self.inner * values, axis=1)
         return mean, np.sum(self.inner * (values - mean[:, None]) ** 2, axis=1)
 
     def expected_log_likelihood(self, log_mean: FloatArray) -> float:
-        """Mean of ln L, which is linear in ln c and 1/c."""
+        """Compute the mean of ln L, which is linear in ln c and 1/c."""
         inverse = np.sum(self.inner / self.values, axis=1)
         fits = self.n * (LOG_2PI + log_mean) + self.log_det + self.quadratic * inverse
         return float(-0.5 * self.weights @ fits)
 
-    def log_quantiles(self) -> FloatArray:
-        """Quantiles of ln c from its marginal density."""
-        return _from_density(*self.log_density())
-
     def log_density(self, v: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """Marginal density of ln c on an even grid, a mixture over the nodes."""
+        """Compute the marginal density of ln c on an even grid, a mixture over the nodes."""
         kept = np.flatnonzero(self.weights > NEGLIGIBLE * self.weights.max())
         log_values, inner = np.log(self.values[kept]), self.inner[kept]
-        matter = self.weights[kept, None] * inner > np.exp(-DEPTH) * self.weights.max()
+        is_relevant = self.weights[kept, None] * inner > np.exp(-DEPTH) * self.weights.max()
         if v is None:
-            low, high = log_values[matter].min(), log_values[matter].max()
+            low, high = log_values[is_relevant].min(), log_values[is_relevant].max()
             v = np.linspace(low, high, N_DENSITY)
         density = np.zeros(len(v))
-        for first in range(0, len(kept), _AT_ONCE):
-            some = kept[first : first + _AT_ONCE]
+        for first in range(0, len(kept), _BATCH_SIZE):
+            part = kept[first : first + _BATCH_SIZE]
             exponent = (
-                (self.form.shape - 0.5 * self.n[some])[:, None] * v
-                - (0.5 * self.quadratic[some])[:, None] * np.exp(-v)
+                (self.form.shape - 0.5 * self.n[part])[:, None] * v
+                - (0.5 * self.quadratic[part])[:, None] * np.exp(-v)
                 - self.form.rate * np.exp(v)
             )
             conditional = np.exp(exponent - exponent.max(axis=1, keepdims=True))
-            density += self.weights[some] @ (conditional / conditional.sum(axis=1, keepdims=True))
+            density += self.weights[part] @ (conditional / conditional.sum(axis=1, keepdims=True))
         return v, density
 
 
@@ -156,14 +152,14 @@ def log_scale_density(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Compute the density of ln c of a scale that was integrated out.
 
-    The mixture over the nodes has ripples where the conditional densities are narrower than their
-    distance. Sums over a lattice are exact for what oscillates slowly: with the mean of ln c given
-    the node $a + b \cdot w$ and G the shortest vector of the reciprocal lattice, frequencies above
-    $|G| / (2 |b|)$ belong to the ripples and are left out.
+    The mixture over the nodes has ripples if the conditional densities are narrower than the
+    spacing of their means. Sums over a lattice are exact for slow oscillations. Let the mean of
+    ln c given the node be $a + b \cdot w$, and G the shortest vector of the reciprocal lattice:
+    frequencies above $|G| / (2 |b|)$ belong to the ripples and are removed.
 
     Args:
         nodes: Weighted nodes of all lattices.
-        lattices: Lattices of the parts of the density; none if no other parameter was left.
+        lattices: Lattices of the parts of the density; empty if no other parameter was left.
         form: Prior of the scale.
 
     Returns:
@@ -188,13 +184,13 @@ def log_scale_density(
 
 
 def _ripple_frequency(lattice: NodeLattice, kept: NDArray[np.bool_], scales: _Scales) -> float:
-    """Return the angular frequency from which on a mixture over a lattice shows its nodes."""
+    """Return the lowest angular frequency of the ripples of a mixture over a lattice."""
     mean, _ = scales.moments(np.log(scales.values))
     root = np.sqrt(scales.weights)[:, None]
     design = np.column_stack([np.ones(len(mean)), lattice.w[kept]])
     slope = np.linalg.lstsq(root * design, root[:, 0] * mean)[0][1:]
     inverse: FloatArray = 2 * np.pi / lattice.spacing
-    # Two lattices, one in the middle of the other: indices of reciprocal vectors have an even sum.
+    # The lattices are interleaved: indices of reciprocal vectors have an even sum.
     shortest = 2 * float(np.min(inverse))
     if len(inverse) > 1:
         shortest = min(shortest, float(np.hypot(*np.sort(inverse)[:2])))
@@ -202,7 +198,7 @@ def _ripple_frequency(lattice: NodeLattice, kept: NDArray[np.bool_], scales: _Sc
 
 
 def _low_pass(grid: FloatArray, density: FloatArray, limit: float) -> FloatArray:
-    """Remove angular frequencies above a limit; the density vanishes at the ends of the grid."""
+    """Remove angular frequencies above a limit from a density that vanishes at both ends."""
     frequency = 2 * np.pi * np.fft.rfftfreq(len(grid), grid[1] - grid[0])
     taper = 0.5 * (1 + np.cos(np.pi * np.clip(frequency / limit - 0.5, 0.0, 0.5) / 0.5))
     return np.fft.irfft(np.fft.rfft(density) * taper, len(grid))
@@ -214,8 +210,8 @@ def _mean_and_cov(weights: FloatArray, values: FloatArray) -> tuple[FloatArray, 
     return mean, (weights[:, None] * centred).T @ centred
 
 
-def _from_density(grid: FloatArray, density: FloatArray) -> FloatArray:
-    """Quantiles from a smooth density on an even grid, by cubic interpolation of it."""
+def _density_quantiles(grid: FloatArray, density: FloatArray) -> FloatArray:
+    """Compute quantiles of a smooth density on an even grid."""
     if len(grid) < 2 or not grid[-1] > grid[0]:
         return np.full(len(QUANTILES), grid[0])
     (places,) = tabulated_quantiles(density[None], np.array(QUANTILES))

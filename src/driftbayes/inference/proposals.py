@@ -1,4 +1,4 @@
-"""Proposals of importance sampling: Gaussians at the modes, and mixtures of Student laws."""
+"""Proposals of importance sampling: mixtures of Student t distributions at the modes."""
 
 __all__ = [
     "FREEDOM",
@@ -27,8 +27,8 @@ class Components:
 
     Args:
         centers: The modes, (mode, parameter).
-        factors: Lower-triangular factor of the covariance at each, (mode, parameter, parameter).
-        log_masses: ln of the integral of each; minus infinity where there is no mode.
+        factors: Lower-triangular factors of the covariances, (mode, parameter, parameter).
+        log_masses: ln of the integral of each; minus infinity if there is no mode.
     """
 
     centers: FloatArray
@@ -37,32 +37,36 @@ class Components:
 
 
 def mixture_at_modes(components: Components, ridges: Components | None = None) -> "StudentMixture":
-    """Put a joint Student law and a product at every mode; a fit finds out which is the better.
+    """Put a joint t distribution and a product of t distributions at every mode.
+
+    A later fit finds out which one is better.
 
     Args:
         components: The modes.
-        ridges: Gaussians between and around them, which get a joint law each.
+        ridges: Gaussians between and around them, which get a joint t distribution each.
 
     Raises:
-        DriftbayesError: If the shapes do not fit or no mode is usable.
+        DriftbayesError: If the shapes do not match or no mode is usable.
     """
     centers, factors, log_masses = (
         np.asarray(part, dtype=np.float64)
         for part in (components.centers, components.factors, components.log_masses)
     )
     if centers.ndim != 2 or factors.shape != (*centers.shape, centers.shape[1]):
-        msg = f"expected centers (k, p) and factors (k, p, p), got {centers.shape}, {factors.shape}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(
+            f"expected centers (k, p) and factors (k, p, p), got {centers.shape}, {factors.shape}"
+        )
     if log_masses.shape != centers.shape[:1]:
         raise DriftbayesError(f"expected {len(centers)} log_masses, got shape {log_masses.shape}")
     is_finite = np.isfinite(centers).all(axis=1) & np.isfinite(factors).all(axis=(1, 2))
     has_width = (np.diagonal(factors, axis1=1, axis2=2) > 0).all(axis=1)
     usable = np.array(is_finite & has_width)
-    # The highest mode may have no mass, if the search for it did not converge.
+    # The highest mode has no mass if its search did not converge.
     usable[1:] &= np.isfinite(log_masses[1:])
     if not usable.any():
-        msg = "no mode has a finite centre and a factor of positive diagonal; use method='smc'"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(
+            "no mode has a finite centre and a factor of positive diagonal; use method='smc'"
+        )
     masses = np.where(np.isfinite(log_masses), log_masses, -np.inf)[usable]
     shares = np.full(len(masses), 1 / len(masses))
     if np.isfinite(masses).any():
@@ -75,34 +79,37 @@ def mixture_at_modes(components: Components, ridges: Components | None = None) -
     )
     if ridges is None or not np.isfinite(masses).any():
         return mixture
-    more = np.exp(ridges.log_masses - logsumexp(masses))
-    total = float(more.sum())
-    along = StudentMixture(
-        ridges.centers, ridges.factors, more / total, np.zeros(len(more), dtype=bool)
+    ridge_masses = np.exp(ridges.log_masses - logsumexp(masses))
+    total = float(ridge_masses.sum())
+    along_ridges = StudentMixture(
+        ridges.centers,
+        ridges.factors,
+        ridge_masses / total,
+        np.zeros(len(ridge_masses), dtype=bool),
     )
-    return joined(mixture, along, total / (1 + total))
+    return joined(mixture, along_ridges, total / (1 + total))
 
 
 BoolArray: TypeAlias = NDArray[np.bool_]
-# Degrees of freedom: heavy enough for any posterior that falls exponentially.
+# Degrees of freedom: tails heavier than those of any posterior that decays exponentially.
 FREEDOM = 5.0
 _N_ITERATIONS = 5
 _MAX_COMPONENTS = 48
-# A component, or a new fit, is taken if points that it was not fitted to gain this much, in nats.
+# A component or a new fit is accepted if test points gain at least this, in nats.
 _MIN_GAIN = 0.005
 
 
 @dataclass(frozen=True, eq=False)
 class StudentMixture:
-    """A mixture of Student laws with five degrees of freedom.
+    """A mixture of Student t distributions with five degrees of freedom.
 
     Args:
         centers: Centre of each component, (component, parameter).
-        factors: Lower-triangular factor of each scale matrix, (component, parameter, parameter).
-        shares: Mass of each component; they sum to one.
-        is_product: Whether a component is a product of one-dimensional laws along the columns of
-            its factor, whose tails along one column are heavier than those of the joint law, and
-            along diagonals lighter.
+        factors: Lower-triangular factors of the scale matrices, (component, parameter, parameter).
+        shares: Normalised weights of the components.
+        is_product: Whether a component is a product of one-dimensional distributions along the
+            columns of its factor. Compared with the joint distribution, its tails are heavier along
+            one column and lighter along diagonals.
     """
 
     centers: FloatArray
@@ -111,73 +118,73 @@ class StudentMixture:
     is_product: BoolArray
 
     def whiten(self, z: FloatArray) -> FloatArray:
-        """Coordinates of each point in units of each component, (component, parameter, point)."""
-        # A product with the inverse: SciPy's triangular solver, given two threads, took 8 ms for
-        # 8,192 points of four coordinates, and 0.15 ms with one; the product takes 0.02 ms.
+        """Transform points to units of each component, (component, parameter, point)."""
+        # The inverse is faster than SciPy's triangular solver: 0.02 ms for 8,192 points of four
+        # coordinates, against 0.15 ms with one thread and 8 ms with two.
         pairs = zip(np.linalg.inv(self.factors), self.centers, strict=True)
         return np.array([inverse @ (z - center).T for inverse, center in pairs])
 
     def log_densities(self, whitened: FloatArray) -> FloatArray:
-        """Ln of share times density of each component at each point, (component, point)."""
+        """Compute ln of share times density of each component, (component, point)."""
         n_dim = self.centers.shape[1]
-        # Draws from a wide prior may be so far away that their square overflows.
+        # Squares of distant draws from a wide prior would overflow.
         squares = np.clip(whitened, -1e150, 1e150) ** 2
         is_joint = ~self.is_product
         log_laws = np.empty((len(squares), squares.shape[2]))
         log_laws[is_joint] = _log_constant(n_dim) - 0.5 * (FREEDOM + n_dim) * np.log1p(
             np.sum(squares[is_joint], axis=1) / FREEDOM
         )
-        # A logarithm for each coordinate takes most of the time: for products alone.
+        # Only products need a logarithm per coordinate, which dominates the time.
         log_laws[self.is_product] = n_dim * _log_constant(1) - 0.5 * (FREEDOM + 1) * np.sum(
             np.log1p(squares[self.is_product] / FREEDOM), axis=1
         )
         log_det = np.sum(np.log(np.diagonal(self.factors, axis1=1, axis2=2)), axis=1)
-        # A mode of next to no mass has a share that underflows, and no part in the density.
+        # The share of a mode of negligible mass may underflow to zero.
         with np.errstate(divide="ignore"):
             log_shares = np.log(self.shares)
         return log_laws + (log_shares - log_det)[:, None]
 
     def log_density(self, z: FloatArray) -> FloatArray:
-        """Ln of the density of the mixture at each point."""
+        """Compute ln of the density of the mixture at each point."""
         return logsumexp(self.log_densities(self.whiten(z)), axis=0)
 
     def points(self, component: int, uniforms: FloatArray) -> FloatArray:
         """Map points of the unit cube to draws from a component.
 
         Args:
-            component: Number of the component.
+            component: Index of the component.
             uniforms: Points strictly inside the cube, (point, parameter).
         """
-        unit = stdtrit(FREEDOM, uniforms) if self.is_product[component] else _joint(uniforms)
+        unit = stdtrit(FREEDOM, uniforms) if self.is_product[component] else _draw_joint(uniforms)
         return self.centers[component] + unit @ self.factors[component].T
 
 
-def joined(one: StudentMixture, other: StudentMixture, share: float) -> StudentMixture:
-    """One mixture of two; the second has this share."""
+def joined(first: StudentMixture, second: StudentMixture, share: float) -> StudentMixture:
+    """Join two mixtures; the second gets this share."""
     return StudentMixture(
-        np.concatenate([one.centers, other.centers]),
-        np.concatenate([one.factors, other.factors]),
-        np.concatenate([(1 - share) * one.shares, share * other.shares]),
-        np.concatenate([one.is_product, other.is_product]),
+        np.concatenate([first.centers, second.centers]),
+        np.concatenate([first.factors, second.factors]),
+        np.concatenate([(1 - share) * first.shares, share * second.shares]),
+        np.concatenate([first.is_product, second.is_product]),
     )
 
 
 def _log_constant(n_dim: int) -> float:
-    """Ln of Student's density of unit scale at its centre."""
+    """Compute ln of the t density of unit scale at its centre."""
     half = 0.5 * FREEDOM
     ratio = gammaln(half + 0.5 * n_dim) - gammaln(half)
     return float(ratio - 0.5 * n_dim * np.log(FREEDOM * np.pi))
 
 
-def _joint(uniforms: FloatArray) -> FloatArray:
-    """Map points of the cube to the joint law of unit scale, without a further coordinate.
+def _draw_joint(uniforms: FloatArray) -> FloatArray:
+    """Map points of the cube to the joint t distribution of unit scale.
 
-    The direction is that of a Gaussian vector; its radius is carried over at equal probability.
+    The direction is that of a Gaussian vector, whose radius is transformed at equal probability.
     """
     normal = ndtri(uniforms)
     half = 0.5 * uniforms.shape[1]
     square = np.maximum(np.sum(normal**2, axis=1), 1e-300)
-    # The smaller of the two tail probabilities keeps the digits of the radius.
+    # Use the smaller of the two tail probabilities for precision.
     inner = betaincinv(half, 0.5 * FREEDOM, gammainc(half, 0.5 * square))
     outer = betaincinv(0.5 * FREEDOM, half, gammaincc(half, 0.5 * square))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -192,20 +199,20 @@ def fit_mixture(
     weights: FloatArray,
     fitted: BoolArray,
 ) -> StudentMixture | None:
-    """Fit the mixture to weighted points, with more components where points in reserve gain by it.
+    """Fit the mixture to weighted points, with more components if test points gain by it.
 
     Components are added where the ratio of the density to the mixture is largest (incremental
     mixture importance sampling, Raftery and Bao 2010).
 
     Args:
-        mixture: The mixture that proposed last.
+        mixture: The last proposals.
         z: Points, (point, parameter).
-        log_f: ln of the density to be fitted there, not normalised.
-        weights: Their weights; they sum to one.
-        fitted: Whether a point is fitted at first; the others decide on the components.
+        log_f: ln of the density to fit, not normalised.
+        weights: Normalised weights of the points.
+        fitted: Whether each point is a training point; the others test the components.
 
     Returns:
-        The new mixture, or None if it is not better than the old one.
+        The new mixture; None if it is no better than the old one.
     """
     if not (weights[fitted].sum() > 0 and weights[~fitted].sum() > 0):
         return None
@@ -218,7 +225,7 @@ def fit_mixture(
     old = best = score(mixture)
     n_added, candidate = -1, mixture
     while len(candidate.shares) <= _MAX_COMPONENTS:
-        trial = candidate if n_added < 0 else _with_component(candidate, *train)
+        trial = candidate if n_added < 0 else _add_component(candidate, *train)
         trial = _maximise(trial, train[0], train[2])
         if not (value := score(trial)) > best + _MIN_GAIN:
             break
@@ -227,26 +234,26 @@ def fit_mixture(
         return None
     new = _maximise(mixture, z, weights)
     for _ in range(n_added):
-        new = _maximise(_with_component(new, z, log_f, weights), z, weights)
+        new = _maximise(_add_component(new, z, log_f, weights), z, weights)
     return new
 
 
-def _with_component(
+def _add_component(
     mixture: StudentMixture, z: FloatArray, log_f: FloatArray, weights: FloatArray
 ) -> StudentMixture:
-    """Add a component where the density exceeds the mixture most, as wide as its neighbours."""
+    """Add a component where the density exceeds the mixture most, fitted to nearby points."""
     n, n_dim = z.shape
-    place = z[np.argmax(log_f - mixture.log_density(z))]
+    center = z[np.argmax(log_f - mixture.log_density(z))]
     mean = weights @ z
     spread = (weights[:, None] * (z - mean)).T @ (z - mean) + 1e-12 * np.eye(n_dim)
-    whitened = np.linalg.inv(np.linalg.cholesky(spread)) @ (z - place).T
+    whitened = np.linalg.inv(np.linalg.cholesky(spread)) @ (z - center).T
     near = np.argsort(np.sum(whitened**2, axis=0))[: max(8 * n_dim, n // 10)]
     mass = weights[near] + 1 / n
-    away = z[near] - place
+    away = z[near] - center
     cov = (mass[:, None] * away).T @ away / mass.sum() + 1e-6 * spread
     share = 1 / (1 + len(mixture.shares))
     return StudentMixture(
-        np.concatenate([mixture.centers, place[None]]),
+        np.concatenate([mixture.centers, center[None]]),
         np.concatenate([mixture.factors, np.linalg.cholesky(cov)[None]]),
         np.append((1 - share) * mixture.shares, share),
         np.append(mixture.is_product, False),
@@ -254,33 +261,33 @@ def _with_component(
 
 
 def _maximise(mixture: StudentMixture, z: FloatArray, weights: FloatArray) -> StudentMixture:
-    """Fit by expectation maximisation; scale matrices start from, and are held by, the old ones."""
+    """Fit by expectation maximisation, with the old scale matrices as start and as prior."""
     n_dim = z.shape[1]
-    # Points of no weight cost time only; the largest weights are cut (Ionides 2008).
+    # Drop points of negligible weight, and truncate the largest weights (Ionides 2008).
     weights = np.minimum(weights, 1 / np.sqrt(len(weights)))
     kept = weights > 1e-9 * weights.max()
     z, weights = z[kept], weights[kept] / weights[kept].sum()
     n_effective = 1 / np.sum(weights**2)
     start = mixture.factors
-    held = n_dim + 2.0
+    n_pseudo = n_dim + 2.0
     for _ in range(_N_ITERATIONS):
         whitened = mixture.whiten(z)
         log_parts = mixture.log_densities(whitened)
-        belongs = weights * np.exp(log_parts - logsumexp(log_parts, axis=0))
-        counts = n_effective * belongs.sum(axis=1)
+        responsibilities = weights * np.exp(log_parts - logsumexp(log_parts, axis=0))
+        counts = n_effective * responsibilities.sum(axis=1)
         centers, factors = [], []
         for k, (u, factor) in enumerate(zip(whitened, mixture.factors, strict=True)):
-            # Far points pull less: by coordinate in a product, by distance in a joint law.
+            # Distant points have less influence: by coordinate in a product, else by distance.
             if mixture.is_product[k]:
-                pull = (FREEDOM + 1) / (FREEDOM + u**2)
+                influence = (FREEDOM + 1) / (FREEDOM + u**2)
             else:
-                pull = np.ones_like(u) * (FREEDOM + n_dim) / (FREEDOM + np.sum(u**2, axis=0))
-            mass = n_effective * belongs[k] * pull
-            # One pseudo-observation holds the centre, n_dim + 2 the scale.
+                influence = np.ones_like(u) * (FREEDOM + n_dim) / (FREEDOM + np.sum(u**2, axis=0))
+            mass = n_effective * responsibilities[k] * influence
+            # The prior counts as one observation of the centre, and n_dim + 2 of the scale.
             shift = np.sum(mass * u, axis=1) / (np.sum(mass, axis=1) + 1)
             away = (u - shift[:, None]) * np.sqrt(mass)
             old = np.linalg.solve(factor, start[k])
-            cov = (away @ away.T + held * old @ old.T) / (counts[k] + held)
+            cov = (away @ away.T + n_pseudo * old @ old.T) / (counts[k] + n_pseudo)
             centers.append(mixture.centers[k] + factor @ shift)
             factors.append(factor @ np.linalg.cholesky(cov))
         shares = (counts + 0.5) / np.sum(counts + 0.5)

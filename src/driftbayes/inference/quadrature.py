@@ -1,4 +1,4 @@
-"""The posterior of one hypothesis by quadrature: a lattice of nodes around every mode."""
+"""Integration of a posterior on lattices of nodes around its modes."""
 
 __all__ = ["Quadrature", "integrate_posterior", "reweight", "same_coordinates", "scale_form"]
 
@@ -19,40 +19,39 @@ from driftbayes.inference.search import Modes
 from driftbayes.priors import AbstractPrior, Fixed, Uniform
 from driftbayes.typing import FloatArray, IntArray
 
-# Modes whose mass is within exp(-_DEPTH) of the largest may have a lattice of their own.
+# Only modes whose mass is within exp(-_DEPTH) of the largest get their own lattice.
 _DEPTH = 23.0
 _MAX_PARTS = 11
-# A share of the mass at modes without nodes that is told as an error; more is not accepted.
+# Largest accepted share of the mass at modes without nodes, which adds to the error.
 MAX_MISSED = 1e-3
-_NOTHING = 1e-12
-# What lies beyond the edge of a lattice is at most so many times what lies at the edge.
-_EDGE = 10.0
-# Modes within so many widths of the center of a lattice are seeds of it.
-_NEAR = 10.0
-# The stated error is so many times the lattice's own estimate, which is now and then too small:
-# a thin arm of a posterior of three parameters may carry some 1e-4 of it, so that with three and
-# more it is no less than the tolerance.
-CAUTION = {1: 3.0, 2: 3.0}
-_MOST_CAUTION = 6.0
-# Mass beyond the last nodes, relative, that moments can do without.
+# Parts with a smaller share of the mass are ignored in the error.
+_MIN_SHARE = 1e-12
+# Upper bound of the mass beyond the edge of a lattice, relative to the mass at the edge.
+_EDGE_FACTOR = 10.0
+# Modes within this many widths of the center of a lattice are its seeds.
+_MAX_SEED_DISTANCE = 10.0
+# The reported error is this many times the estimate of the lattice, which is sometimes too small.
+# With three parameters it is at least the tolerance: a thin arm may contain 1e-4 of the mass.
+ERROR_FACTORS = {1: 3.0, 2: 3.0}
+_MAX_ERROR_FACTOR = 6.0
+# Relative mass beyond the last nodes that is negligible in moments.
 MAX_TAIL = 1e-5
 _MAX_NODES = {1: 4_000, 2: 60_000, 3: 300_000}
 
 
 @dataclass(frozen=True, eq=False)
 class Quadrature:
-    """An integral over the coordinates that are left, and what it stands on.
+    """Integral over the coordinates left for quadrature, with its nodes.
 
     Args:
-        density: What was integrated.
-        left: Places in θ of the coordinates that are left for quadrature.
+        density: Integrated density.
+        left: Indices in θ of the coordinates left for quadrature.
         form: Prior of the scale, if it was integrated out in closed form.
         log_evidence: ln Z.
         error: Estimate of its error.
         contained: Whether the mass beyond the last nodes is negligible.
         missed: Share of the mass at modes that no lattice covers.
-        lattices: One for each part; empty if no coordinate was left.
-        shares: Division of space among the parts.
+        lattices: One per part; empty if no coordinate was left.
         nodes: Weighted nodes of all parts.
         n_evaluations: Evaluations of the integrand.
     """
@@ -65,21 +64,20 @@ class Quadrature:
     contained: bool
     missed: float
     lattices: tuple[NodeLattice, ...]
-    shares: "Shares | None"
     nodes: "Nodes"
     n_evaluations: int
 
     def log_values(self, z: FloatArray) -> tuple[FloatArray, "Nodes"]:
-        """Ln of the whole integrand at points of the coordinates left, and what is found there."""
+        """Compute ln of the integrand at points of the coordinates left, and the nodes there."""
         return _integrand(self.density, self.left, self.form)(z)
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Points with what was found there.
+    """Points with parameters and likelihoods.
 
     Args:
-        log_weights: ln of the weight of each in the integral.
+        log_weights: ln of the weight of each point in the integral.
         theta: Parameters; the scale is 1 if it was integrated out.
         fits: ln L, or count, log-determinant and quadratic form at unit scale.
     """
@@ -90,14 +88,14 @@ class Nodes:
 
 
 @dataclass(frozen=True)
-class Shares:
-    r"""A smooth division of space among modes: each has the share of its Gaussian in their sum.
+class _Shares:
+    r"""Partition of unity among modes, by the share of each Gaussian in their sum.
 
     $$\rho_k(z) = \frac{m_k\,N(z; c_k, S_k)}{\sum_j m_j\,N(z; c_j, S_j)}$$
 
     Args:
         centers: Modes.
-        bases: Lower-triangular factor of the covariance of each Gaussian.
+        bases: Lower-triangular factors of the covariances.
         log_masses: ln of the integral of each.
     """
 
@@ -106,7 +104,7 @@ class Shares:
     log_masses: FloatArray
 
     def log_share(self, z: FloatArray, part: int) -> FloatArray:
-        """Ln of the share of one mode at each point."""
+        """Compute ln of the share of one mode at each point."""
         if len(self.log_masses) == 1:
             return np.zeros(len(z))
         each = []
@@ -117,13 +115,13 @@ class Shares:
 
 
 def scale_form(density: Density) -> GammaForm | None:
-    """The scale's prior, if the scale multiplies all and can be integrated out."""
+    """Return the prior of a scale that can be integrated out; None if there is none."""
     place, hypothesis = density.scale, density.hypothesis
     return None if place is None else gamma_form(hypothesis.priors[hypothesis.names[place]])
 
 
 def integrate_posterior(density: Density, modes: Modes, tolerance: float) -> Quadrature:
-    """Integrate around the highest mode, or, where that is not enough, around each.
+    """Integrate around the highest mode, or around each mode if that is not accurate enough.
 
     Args:
         density: Hypothesis and data.
@@ -141,7 +139,7 @@ def integrate_posterior(density: Density, modes: Modes, tolerance: float) -> Qua
         is_finite = bool(np.isfinite(values[0]))
         return Quadrature(
             *(density, left, form, float(values[0]), float(error), is_finite, 0.0),
-            *((), None, whole, 1),
+            *((), whole, 1),
         )
     count = int(np.sum(modes.log_mass > modes.log_mass.max() - _DEPTH))
     best = _in_parts(density, modes, left, form, 1, tolerance)
@@ -161,13 +159,13 @@ def _in_parts(
     tolerance: float,
 ) -> Quadrature:
     log_f = _integrand(density, left, form)
-    # The highest, even if the search for it did not converge.
+    # A single part is the highest mode, even if its search did not converge.
     chosen = [0] if n_parts == 1 else np.argsort(-modes.log_mass, kind="stable")[:n_parts]
     centers = np.stack([modes.every[i].z[left] for i in chosen])
     bases = np.stack([_basis(modes.every[i].hessian, left) for i in chosen])
-    shares = Shares(centers, bases, np.array([modes.log_mass[i] for i in chosen]))
+    shares = _Shares(centers, bases, np.array([modes.log_mass[i] for i in chosen]))
     others = np.array([m.z[left] for m in modes.every if m.converged]).reshape(-1, len(left))
-    caution = CAUTION.get(len(left), _MOST_CAUTION)
+    error_factor = ERROR_FACTORS.get(len(left), _MAX_ERROR_FACTOR)
     lattices = []
     for part in range(n_parts):
 
@@ -181,7 +179,7 @@ def _in_parts(
                 integrand,
                 centers[part],
                 bases[part],
-                tolerance=tolerance / caution,
+                tolerance=tolerance / error_factor,
                 seeds=seeds,
                 max_nodes=_MAX_NODES.get(len(left), 500_000),
                 max_tail=MAX_TAIL,
@@ -191,11 +189,11 @@ def _in_parts(
     log_evidence = float(logsumexp(logs)) if np.isfinite(logs).any() else -np.inf
     with np.errstate(all="ignore"):
         weight = np.nan_to_num(np.exp(logs - log_evidence))
-    errors = caution * np.array([lattice.error for lattice in lattices])
+    errors = error_factor * np.array([lattice.error for lattice in lattices])
     if len(left) > 2:
         errors = np.maximum(errors, tolerance)
-    # A part that carries nothing need not be contained.
-    counts = weight > _NOTHING
+    # A part of negligible mass need not be contained.
+    used = weight > _MIN_SHARE
     places = [*(m.z for m in modes.every), *modes.left]
     masses = [*modes.log_mass, *modes.left_mass]
     log_missed = [
@@ -216,28 +214,27 @@ def _in_parts(
         left=left,
         form=form,
         log_evidence=log_evidence,
-        error=float(np.sum(weight[counts] * errors[counts])) if counts.any() else np.inf,
+        error=float(np.sum(weight[used] * errors[used])) if used.any() else np.inf,
         contained=all(
-            lattice.contained for lattice, one in zip(lattices, counts, strict=True) if one
+            part.contained for part, is_used in zip(lattices, used, strict=True) if is_used
         ),
         missed=missed,
         lattices=tuple(lattices),
-        shares=shares,
         nodes=nodes,
         n_evaluations=sum(lattice.n_evaluations for lattice in lattices),
     )
 
 
 def reweight(found: Quadrature, density: Density) -> Quadrature | None:
-    """Integrate the same data under another prior, from the nodes alone.
+    """Integrate the same data under another prior, reusing the nodes.
 
     Args:
         found: Quadrature under one prior.
-        density: The same data and model under another.
+        density: The same data and model under another prior.
 
     Returns:
-        The quadrature, with an error from the difference of the two lattices and from the nodes at
-        the edge; None where the coordinates of the two priors differ.
+        The quadrature, whose error includes the difference of the two lattices and the mass at the
+        edge; None if the coordinates of the two priors differ.
     """
     old, new = found.density.hypothesis, density.hypothesis
     form = scale_form(density)
@@ -268,35 +265,31 @@ def reweight(found: Quadrature, density: Density) -> Quadrature | None:
         density=density,
         form=form,
         log_evidence=log_evidence,
-        error=float(sum(w * one.error for w, one in zip(weights, lattices, strict=True))),
+        error=float(sum(w * part.error for w, part in zip(weights, lattices, strict=True))),
         lattices=tuple(lattices),
         nodes=replace(
             found.nodes,
-            log_weights=np.concatenate([one.log_values + one.log_cell for one in lattices]),
+            log_weights=np.concatenate([part.log_values + part.log_cell for part in lattices]),
         ),
         n_evaluations=0,
     )
 
 
 def same_coordinates(old: Hypothesis, new: Hypothesis) -> bool:
-    """Whether the likelihood is the same function of z under both priors."""
-    for name, one in old.priors.items():
-        other = new.priors[name]
-        given = [_constants(prior) for prior in (one, other)]
-        if type(one) is not type(other) or given[0] != given[1]:
-            return False
-    return True
+    """Tell whether the likelihood is the same function of z under both priors."""
+    pairs = ((prior, new.priors[name]) for name, prior in old.priors.items())
+    return all(type(a) is type(b) and _constants(a) == _constants(b) for a, b in pairs)
 
 
 def _constants(prior: AbstractPrior) -> tuple[float, ...]:
-    """Numbers of a prior on which θ depends at a given z."""
+    """Return the numbers of a prior on which θ depends at a given z."""
     if isinstance(prior, Fixed):
         return (float(prior.value),)
     return (float(prior.low), float(prior.high)) if isinstance(prior, Uniform) else ()
 
 
 def _with_values(lattice: NodeLattice, values: FloatArray) -> NodeLattice:
-    """A lattice with other values at its nodes."""
+    """Replace the values at the nodes of a lattice."""
     total = float(logsumexp(values))
     is_even = lattice.index[:, 0] % 2 == 0
     halves = [
@@ -304,19 +297,19 @@ def _with_values(lattice: NodeLattice, values: FloatArray) -> NodeLattice:
     ]
     at_edge = _at_edge(lattice.index)
     edge = float(np.exp(logsumexp(values[at_edge]) - total)) if at_edge.any() else 0.0
-    error = abs(halves[0] - halves[1]) + _EDGE * edge + lattice.error
+    error = abs(halves[0] - halves[1]) + _EDGE_FACTOR * edge + lattice.error
     return replace(lattice, log_values=values, log_integral=total + lattice.log_cell, error=error)
 
 
 def _at_edge(index: IntArray) -> NDArray[np.bool_]:
-    """Which nodes have a neighbour along some axis that is not a node."""
+    """Find the nodes with a missing neighbour along any axis."""
     low = index.min(axis=0) - 2
-    place = np.cumprod(np.concatenate([[1], (index.max(axis=0) - low + 3)[:-1]]))
-    keys = np.sort((index - low) @ place)
+    strides = np.cumprod(np.concatenate([[1], (index.max(axis=0) - low + 3)[:-1]]))
+    keys = np.sort((index - low) @ strides)
     edge = np.zeros(len(index), dtype=bool)
     for axis in range(index.shape[1]):
         for step in (-2, 2):
-            key = (index - low) @ place + step * place[axis]
+            key = (index - low) @ strides + step * strides[axis]
             found = np.searchsorted(keys, key).clip(max=len(keys) - 1)
             edge |= keys[found] != key
     return edge
@@ -325,7 +318,7 @@ def _at_edge(index: IntArray) -> NDArray[np.bool_]:
 def _integrand(
     density: Density, left: IntArray, form: GammaForm | None
 ) -> Callable[[FloatArray], tuple[FloatArray, Nodes]]:
-    """Ln of what is integrated, with θ and ln L, or the Gaussian terms if the scale is not left."""
+    """Make the integrand, which also returns θ and ln L, or Gaussian terms at unit scale."""
     n, place = len(density.hypothesis.names), density.scale
 
     def log_f(z_left: FloatArray) -> tuple[FloatArray, Nodes]:
@@ -341,7 +334,7 @@ def _integrand(
         terms = density.terms(theta)[1:]
         weight = (log_priors + log_jacobians)[:, left].sum(axis=1)
         values = log_scale_evidence(*terms, form) + weight
-        # A density without bound is no density.
+        # An infinite density is not normalisable.
         values = np.where(values < np.inf, values, -np.inf)
         return values, Nodes(values, theta, np.stack(terms, axis=1))
 
@@ -349,21 +342,20 @@ def _integrand(
 
 
 def _basis(hessian: FloatArray, left: IntArray) -> FloatArray:
-    """Factor of the covariance of a Gaussian of the same curvature, widths kept within reason."""
+    """Factor the covariance of a Gaussian of the same curvature, with limited widths."""
     curvature, axes = np.linalg.eigh(-np.nan_to_num(hessian))
     variance = np.clip(1 / np.maximum(np.abs(curvature), 1e-30), 1e-20, 4.0)
     covariance = (axes * variance) @ axes.T
     return np.asarray(np.linalg.cholesky(covariance[np.ix_(left, left)]))
 
 
-def _near(places: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray | None:
-    """Those of some places that lie within reach of a lattice."""
-    away = whiten(places, center, basis)
-    kept = np.all(np.abs(away) < _NEAR, axis=1) if len(places) else np.zeros(0, dtype=bool)
-    return places[kept] if kept.any() else None
+def _near(points: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray | None:
+    """Select the points near the center of a lattice; None if there are none."""
+    kept = np.all(np.abs(whiten(points, center, basis)) < _MAX_SEED_DISTANCE, axis=1)
+    return points[kept] if kept.any() else None
 
 
 def _covers(lattice: NodeLattice, z: FloatArray) -> bool:
-    """Whether a lattice has nodes around a place."""
+    """Tell whether a lattice has nodes around a point."""
     (w,) = to_w(z[None], lattice.center, lattice.basis)
     return bool(np.any(np.all(np.abs(lattice.w - w) <= lattice.spacing, axis=1)))

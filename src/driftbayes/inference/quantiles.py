@@ -1,11 +1,6 @@
-"""Quantiles and marginals of posteriors on lattices."""
+"""Quantiles and marginal densities of posteriors on lattices."""
 
-__all__ = [
-    "line_quantiles",
-    "marginal_density",
-    "marginal_quantiles",
-    "tabulated_quantiles",
-]
+__all__ = ["line_quantiles", "marginal_density", "marginal_quantiles", "tabulated_quantiles"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,26 +10,26 @@ from scipy.interpolate import CubicSpline, make_interp_spline
 from scipy.special import factorial
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.lattice import EVEN, stretch, unstretch
+from driftbayes.inference.lattice import SINH_SCALE, stretch, unstretch
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.node_lattice import NodeLattice, log_masses
 from driftbayes.inference.stacked_lattice import Lines
 from driftbayes.typing import FloatArray, IntArray
 
-# Newton steps within one interval of the grid, each kept within its bracket.
+# Bracketed Newton steps within one interval of the grid, and their accepted error.
 _N_STEPS = 30
-_EXACT = 1e-14
+_ACCURACY = 1e-14
 
 
 def tabulated_quantiles(density: FloatArray, probabilities: FloatArray) -> FloatArray:
     """Invert the integrals of smooth densities, interpolated by cubic splines.
 
     Args:
-        density: Values at the points of even grids, (line, point); they need no normalisation.
+        density: Values at the points of even grids, (line, point), not necessarily normalised.
         probabilities: Probabilities, between 0 and 1.
 
     Returns:
-        Places of the quantiles in units of the spacing, 0 at the first point,
+        Positions of the quantiles in units of the spacing, 0 at the first point,
         (line, probability).
 
     Example:
@@ -45,8 +40,6 @@ def tabulated_quantiles(density: FloatArray, probabilities: FloatArray) -> Float
         >>> (0.1 * place - 8.0).round(4) + 0.0
         array([[0.  , 1.96]])
     """
-    from scipy.interpolate import CubicSpline
-
     n_points = density.shape[1]
     spline = CubicSpline(np.arange(n_points, dtype=np.float64), density, axis=1)
     # Integrals of the polynomials from the left end of their interval: (power, interval, line).
@@ -54,7 +47,7 @@ def tabulated_quantiles(density: FloatArray, probabilities: FloatArray) -> Float
     whole = np.concatenate([np.zeros((1, len(density))), np.cumsum(parts.sum(axis=0), axis=0)])
     whole = np.maximum.accumulate(whole, axis=0).T
     wanted = whole[:, -1:] * probabilities
-    # The last interval that begins below what is wanted.
+    # The last interval that begins below the wanted value.
     below = np.sum(whole[:, :, None] < wanted[:, None], axis=1)
     interval = np.clip(below - 1, 0, n_points - 2)
     line = np.arange(len(density))[:, None]
@@ -70,7 +63,7 @@ def tabulated_quantiles(density: FloatArray, probabilities: FloatArray) -> Float
             low, high = np.where(value < 0, place, low), np.where(value < 0, high, place)
             step = place - value / slope
             new = np.where((step > low) & (step < high), step, 0.5 * (low + high))
-            if np.all(np.abs(new - place) <= _EXACT * n_points):
+            if np.all(np.abs(new - place) <= _ACCURACY * n_points):
                 break
             place = new
     return interval + place
@@ -78,13 +71,13 @@ def tabulated_quantiles(density: FloatArray, probabilities: FloatArray) -> Float
 
 # Points per lattice at which a density is tabulated for its quantiles.
 _N_GRID = 513
-# Degree of the splines where a line has nodes enough: cubic ones are ten times less accurate.
+# Degree of the splines of lines with enough nodes: cubic ones are ten times less accurate.
 _DEGREE = 5
-# A table is no narrower than this, relative to the lattice.
+# Least width of a table, relative to the lattice.
 _MIN_WIDTH = 1e-3
-# Nodes this far below the peak do not enter the splines.
+# Nodes this far below the peak, in ln, are ignored.
 _DEPTH = 60.0
-# Lines times points that are evaluated at once.
+# Largest number of lines times points in one evaluation.
 _MAX_AT_ONCE = 1_000_000
 
 
@@ -120,16 +113,19 @@ def marginal_quantiles(
     out = np.empty((n_dim, len(probabilities)))
     for axis in range(n_dim):
         if len(lattices) == 1:
-            out[axis] = _one_lattice(lattices[0], axis, probabilities)
+            table = _lattice_table(lattices[0], axis)
+            density = _density(lattices[0], axis, table.values[0]) * table.slopes
+            out[axis] = table.at(tabulated_quantiles(density, probabilities))[0]
             continue
-        grid = np.unique(np.concatenate([_lattice_table(one, axis).values[0] for one in lattices]))
+        grids = [_lattice_table(lattice, axis).values[0] for lattice in lattices]
+        grid = np.unique(np.concatenate(grids))
         density = marginal_density(lattices, axis, grid, log_weights)
         out[axis] = _invert(grid, density, probabilities)
     return out
 
 
 def line_quantiles(lines: Lines, probabilities: FloatArray) -> FloatArray:
-    """Compute quantiles of z for many lattices of one dimension.
+    """Compute quantiles of z for many one-dimensional lattices.
 
     Args:
         lines: The lattices.
@@ -140,15 +136,14 @@ def line_quantiles(lines: Lines, probabilities: FloatArray) -> FloatArray:
     """
     out = np.empty((len(lines.center), len(probabilities)))
     weights = np.exp(lines.log_values - lines.log_values.max(axis=1, keepdims=True))
-    last = lines.n_nodes - 1
     u = stretch(lines.w)
-    table = _tabulate(u, weights, last, np.full(len(u), _MIN_WIDTH))
+    table = _tabulate(u, weights, lines.n_nodes - 1, np.full(len(u), _MIN_WIDTH))
     for spacing in np.unique(lines.spacing):
         rows = np.flatnonzero(lines.spacing == spacing)
-        some = table.part(rows)
+        part = table.part(rows)
         splines = _line_splines(lines.log_values[rows], u[rows], lines.first[rows], float(spacing))
-        density = np.exp(_evaluate(splines, slice(None), some.values)) * some.slopes
-        out[rows] = some.at(tabulated_quantiles(density, probabilities))
+        density = np.exp(_evaluate(splines, slice(None), part.values)) * part.slopes
+        out[rows] = part.at(tabulated_quantiles(density, probabilities))
     return np.asarray(lines.center[:, None] + lines.width[:, None] * out)
 
 
@@ -176,18 +171,18 @@ def marginal_density(
 
 
 @dataclass(frozen=True)
-class _Lines:
-    """Splines of ln of the integrand along one axis, one for each run of adjacent nodes.
+class _Splines:
+    """Splines of ln of the integrand along one axis, one per line of adjacent nodes.
 
     Args:
-        spacing: Distance of the nodes, in w.
-        offset: What the other axes contribute to the coordinate of z (line,).
+        spacing: Distance between nodes, in w.
+        offset: Contribution of the other axes to the coordinate of z (line,).
         first: Index of the first node, in units of the spacing (line,).
         last: Index of the last node.
         shift: Half of a spacing for lattice B, in units of the spacing (line,).
         coefficients: Polynomials in the distance from the left node (power, line, interval).
-        ends: Value at the first and last node (2, line).
-        slopes: Slopes at the ends.
+        ends: Values at the first and last node (2, line).
+        slopes: Slopes at the first and last node (2, line).
     """
 
     spacing: float
@@ -201,25 +196,25 @@ class _Lines:
 
 
 def _density(lattice: NodeLattice, axis: int, grid: FloatArray) -> FloatArray:
-    """Density of one coordinate of z under one lattice."""
+    """Compute the density of one coordinate of z on one lattice."""
     row = lattice.basis[axis]
-    # The axis that the coordinate depends on most: given the coordinate, the others vary widely,
-    # so that few nodes along them are enough.
+    # The axis on which the coordinate depends most: given the coordinate, the density varies slowly
+    # along the others, so few nodes along them suffice.
     along = int(np.argmax(np.abs(row)))
     slope = row[along]
-    lines = _lines(lattice, row, along)
-    log_factor = lattice.log_cell - lattice.log_integral - np.log(lines.spacing * abs(slope))
+    splines = _lattice_splines(lattice, row, along)
+    log_factor = lattice.log_cell - lattice.log_integral - np.log(splines.spacing * abs(slope))
     out = np.zeros(len(grid))
     step = max(1, _MAX_AT_ONCE // max(len(grid), 1))
-    for begin in range(0, len(lines.offset), step):
+    for begin in range(0, len(splines.offset), step):
         part = slice(begin, begin + step)
-        x = (grid - lattice.center[axis] - lines.offset[part, None]) / slope
-        out += np.sum(np.exp(_evaluate(lines, part, x) + log_factor), axis=0)
+        x = (grid - lattice.center[axis] - splines.offset[part, None]) / slope
+        out += np.sum(np.exp(_evaluate(splines, part, x) + log_factor), axis=0)
     return out
 
 
-def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
-    """Sum over the axes that the coordinate does not depend on, and fit splines along one."""
+def _lattice_splines(lattice: NodeLattice, row: FloatArray, along: int) -> _Splines:
+    """Sum over the axes on which the coordinate does not depend, and fit splines along one."""
     others = np.flatnonzero((row != 0) & (np.arange(len(row)) != along))
     is_used = lattice.log_values > np.max(lattice.log_values) - _DEPTH
     index = lattice.index[is_used]
@@ -227,14 +222,14 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
     is_b = index[:, 0] % 2
     step = 2
     if len(row) == 1:
-        # In one dimension A and B are one lattice of half the spacing.
+        # In one dimension A and B form one lattice of half the spacing.
         is_b, step = np.zeros_like(is_b), 1
     keys = np.column_stack([is_b, index[:, others], index[:, along]])
     nodes, inverse = np.unique(keys, axis=0, return_inverse=True)
     peak = np.max(values)
     sums = np.bincount(inverse.reshape(-1), weights=np.exp(values - peak), minlength=len(nodes))
     u = stretch(0.5 * lattice.spacing[along] * nodes[:, -1])
-    logs = np.log(sums) + peak - 0.5 * np.log1p((u / EVEN) ** 2)
+    logs = np.log(sums) + peak - 0.5 * np.log1p((u / SINH_SCALE) ** 2)
     # Nodes are sorted: a line begins where a group begins or a node is missing.
     begins = np.ones(len(nodes), dtype=bool)
     same = np.all(nodes[1:, :-1] == nodes[:-1, :-1], axis=1)
@@ -244,15 +239,9 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
     is_b = nodes[starts, 0]
     first = (nodes[starts, -1] - is_b) // step
     other_u = stretch(0.5 * lattice.spacing[others] * nodes[starts, 1:-1])
-    coefficients = np.zeros((_DEGREE + 1, len(starts), max(1, int(lengths.max()) - 1)))
-    ends, slopes = np.zeros((2, len(starts))), np.zeros((2, len(starts)))
     shapes = np.column_stack([is_b, first, lengths])
-    kinds, kind = np.unique(shapes, axis=0, return_inverse=True)
-    for k, (_, _, length) in enumerate(kinds):
-        members = np.flatnonzero(kind.reshape(-1) == k)
-        place = starts[members][:, None] + np.arange(length)
-        _fit_lines(u[place[0]], logs[place].T, members, coefficients, ends, slopes)
-    return _Lines(
+    coefficients, ends, slopes = _fit_splines(u, logs, starts, lengths, shapes)
+    return _Splines(
         spacing=float(0.5 * step * lattice.spacing[along]),
         offset=other_u @ row[others],
         first=first,
@@ -264,35 +253,45 @@ def _lines(lattice: NodeLattice, row: FloatArray, along: int) -> _Lines:
     )
 
 
-def _fit_lines(
-    x: FloatArray,
-    y: FloatArray,
-    members: IntArray,
-    coefficients: FloatArray,
-    ends: FloatArray,
-    slopes: FloatArray,
-) -> None:
-    """Fill in the splines of `members`, lines with nodes at the same x; y is (node, line)."""
-    ends[:, members] = y[[0, -1]]
-    if len(x) == 1:
-        coefficients[0, members, 0] = y[0]
-        return
-    taylor = _taylor(x, y)
-    coefficients[:, members, : len(x) - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
-    slopes[:, members] = taylor[1, [0, -1]]
+def _fit_splines(
+    u: FloatArray, logs: FloatArray, starts: IntArray, lengths: IntArray, shapes: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Fit splines to lines of nodes.
 
+    Args:
+        u: a sinh(w/a) of the nodes of all lines (node,).
+        logs: ln of the integrand at the nodes (node,).
+        starts: Position of the first node of each line (line,).
+        lengths: Number of nodes of each line (line,).
+        shapes: Rows that are equal for lines with nodes at the same u (line, m).
 
-def _taylor(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Compute Taylor coefficients (power, node, line) of splines through y (node, line)."""
-    spline = make_interp_spline(x, y, k=_DEGREE) if len(x) > _DEGREE else CubicSpline(x, y)
+    Returns:
+        Coefficients, ends and slopes of `_Splines`.
+    """
+    coefficients = np.zeros((_DEGREE + 1, len(starts), max(1, int(lengths.max()) - 1)))
+    ends, slopes = np.zeros((2, len(starts))), np.zeros((2, len(starts)))
     powers = np.arange(_DEGREE + 1)
-    return np.stack([spline(x, m) for m in powers]) / factorial(powers)[:, None, None]
+    distinct, kind = np.unique(shapes, axis=0, return_inverse=True)
+    for k in range(len(distinct)):
+        members = np.flatnonzero(kind.reshape(-1) == k)
+        nodes = starts[members][:, None] + np.arange(lengths[members[0]])
+        x, y = u[nodes[0]], logs[nodes].T
+        ends[:, members] = y[[0, -1]]
+        if len(x) == 1:
+            coefficients[0, members, 0] = y[0]
+            continue
+        spline = make_interp_spline(x, y, k=_DEGREE) if len(x) > _DEGREE else CubicSpline(x, y)
+        # Taylor coefficients (power, node, line).
+        taylor = np.stack([spline(x, m) for m in powers]) / factorial(powers)[:, None, None]
+        coefficients[:, members, : len(x) - 1] = np.swapaxes(taylor[:, :-1], 1, 2)
+        slopes[:, members] = taylor[1, [0, -1]]
+    return coefficients, ends, slopes
 
 
-def _evaluate(lines: _Lines, part: slice, x: FloatArray) -> FloatArray:
-    """Evaluate splines at x (line, point); beyond the ends, straight on for one spacing."""
-    first, last = lines.first[part, None], lines.last[part, None]
-    shift, spacing = lines.shift[part, None], lines.spacing
+def _evaluate(splines: _Splines, part: slice, x: FloatArray) -> FloatArray:
+    """Evaluate splines at x (line, point), continued linearly for one spacing at the ends."""
+    first, last = splines.first[part, None], splines.last[part, None]
+    shift, spacing = splines.shift[part, None], splines.spacing
     place = unstretch(x) / spacing - shift
     interval = np.floor(place).astype(np.int64).clip(first, np.maximum(last - 1, first))
 
@@ -300,16 +299,16 @@ def _evaluate(lines: _Lines, part: slice, x: FloatArray) -> FloatArray:
         return stretch((k + shift) * spacing)
 
     row = np.arange(len(first))[:, None]
-    c = lines.coefficients[:, part][:, row, interval - first]
+    c = splines.coefficients[:, part][:, row, interval - first]
     t = x - node(interval)
     values = c[-1]
     for power in range(_DEGREE - 1, -1, -1):
         values = values * t + c[power]
     for end, at, outward in ((0, first, -1), (1, last, 1)):
         distance = outward * (place - at)
-        slope = outward * lines.slopes[end, part, None]
-        straight = lines.ends[end, part, None] + slope * outward * (x - node(at))
-        # A line of one node is a step of one spacing; a line that rises outwards ends.
+        slope = outward * splines.slopes[end, part, None]
+        straight = splines.ends[end, part, None] + slope * outward * (x - node(at))
+        # A single node is one spacing wide; a line that rises outwards is not continued.
         reach = np.where(first == last, 0.5, np.where(slope < 0, 1.0, 0.0))
         values = np.where(distance > 0, np.where(distance <= reach, straight, -np.inf), values)
     return values
@@ -317,13 +316,13 @@ def _evaluate(lines: _Lines, part: slice, x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Table:
-    """Values of a coordinate, even near its median and further apart in the tails.
+    """Values of a coordinate, evenly spaced near its median and wider in the tails.
 
-    They are middle + width · a sinh(t/a) for even t.
+    The values are middle + width · a sinh(t/a) for evenly spaced t.
 
     Args:
-        middle: Of each line.
-        width: Of each line.
+        middle: Median of each line.
+        width: Width of each line.
         first: First t.
         last: Last t.
     """
@@ -334,7 +333,7 @@ class _Table:
     last: FloatArray
 
     def part(self, rows: IntArray) -> "_Table":
-        """Some of the lines."""
+        """Select lines."""
         return _Table(*(part[rows] for part in (self.middle, self.width, self.first, self.last)))
 
     @property
@@ -344,32 +343,34 @@ class _Table:
 
     @property
     def slopes(self) -> FloatArray:
-        """How fast they change with t."""
-        return np.asarray(self.width[:, None] * np.cosh(self._t / EVEN))
+        """Derivatives of the values with respect to t."""
+        return np.asarray(self.width[:, None] * np.cosh(self._t / SINH_SCALE))
 
-    def at(self, places: FloatArray) -> FloatArray:
-        """Values at places between the points, in units of their distance, (line, place)."""
+    def at(self, positions: FloatArray) -> FloatArray:
+        """Return the values at positions in units of the spacing of t, (line, position)."""
         step = (self.last - self.first) / (_N_GRID - 1)
-        return self._at(self.first[:, None] + step[:, None] * places)
+        return self._at(self.first[:, None] + step[:, None] * positions)
 
     @property
     def _t(self) -> FloatArray:
         return np.linspace(self.first, self.last, _N_GRID, axis=1)
 
     def _at(self, t: FloatArray) -> FloatArray:
-        return np.asarray(self.middle[:, None] + self.width[:, None] * EVEN * np.sinh(t / EVEN))
+        return np.asarray(
+            self.middle[:, None] + self.width[:, None] * SINH_SCALE * np.sinh(t / SINH_SCALE)
+        )
 
 
 def _tabulate(
     values: FloatArray, weights: FloatArray, last: IntArray, min_width: FloatArray
 ) -> _Table:
-    """Choose values of a coordinate by its nodes in rising order.
+    """Choose values of a coordinate from the positions of its nodes.
 
     Args:
-        values: Coordinates of the nodes, (line, node).
+        values: Coordinates of the nodes in ascending order, (line, node).
         weights: Their weights, zero beyond the last node.
         last: The last node of each line.
-        min_width: Least width of the table.
+        min_width: Minimum width of the table.
     """
     row = np.arange(len(values))
     mass = (np.cumsum(weights, axis=1) - 0.5 * weights) / weights.sum(axis=1, keepdims=True)
@@ -393,43 +394,31 @@ def _tabulate(
 def _lattice_table(lattice: NodeLattice, axis: int) -> _Table:
     order = np.argsort(lattice.z[:, axis])
     weights = np.exp(lattice.log_values[order] - np.max(lattice.log_values))
-    least = _MIN_WIDTH * np.abs(lattice.basis[axis]).max()
+    min_width = _MIN_WIDTH * np.abs(lattice.basis[axis]).max()
     last = np.array([len(order) - 1])
-    return _tabulate(lattice.z[order, axis][None], weights[None], last, np.array([least]))
+    return _tabulate(lattice.z[order, axis][None], weights[None], last, np.array([min_width]))
 
 
-def _one_lattice(lattice: NodeLattice, axis: int, probabilities: FloatArray) -> FloatArray:
-    """Quantiles of one coordinate from a single lattice."""
-    table = _lattice_table(lattice, axis)
-    density = _density(lattice, axis, table.values[0]) * table.slopes
-    return table.at(tabulated_quantiles(density, probabilities))[0]
-
-
-def _line_splines(log_values: FloatArray, u: FloatArray, first: IntArray, spacing: float) -> _Lines:
-    """Splines of lattices of one dimension and one spacing, one line each.
+def _line_splines(
+    log_values: FloatArray, u: FloatArray, first: IntArray, spacing: float
+) -> _Splines:
+    """Fit splines to one-dimensional lattices of one spacing, one line each.
 
     Args:
         log_values: ln of the integrand with the stretch, (line, node); -inf beyond the last.
         u: a sinh(w/a) of the nodes.
         first: Index of the first node of each line.
-        spacing: Distance of the nodes, in w.
+        spacing: Distance between nodes, in w.
     """
     log_values = log_values - log_values.max(axis=1, keepdims=True)
-    logs = log_values - 0.5 * np.log1p((u / EVEN) ** 2)
+    logs = log_values - 0.5 * np.log1p((u / SINH_SCALE) ** 2)
     used = log_values > -_DEPTH
     begin, lengths = np.argmax(used, axis=1), used.sum(axis=1)
-    n = len(logs)
-    coefficients = np.zeros((_DEGREE + 1, n, max(1, int(lengths.max()) - 1)))
-    ends, slopes = np.zeros((2, n)), np.zeros((2, n))
-    kinds, kind = np.unique(np.column_stack([first, begin, lengths]), axis=0, return_inverse=True)
-    for k, (_, start, length) in enumerate(kinds):
-        members = np.flatnonzero(kind.reshape(-1) == k)
-        nodes = slice(start, start + length)
-        x = u[members[0], nodes]
-        _fit_lines(x, logs[members, nodes].T, members, coefficients, ends, slopes)
-    begins = first + begin
-    none = np.zeros(n)
-    return _Lines(spacing, none, begins, begins + lengths - 1, none, coefficients, ends, slopes)
+    starts = logs.shape[1] * np.arange(len(logs)) + begin
+    shapes = np.column_stack([first, begin, lengths])
+    fitted = _fit_splines(u.reshape(-1), logs.reshape(-1), starts, lengths, shapes)
+    zeros, begins = np.zeros(len(logs)), first + begin
+    return _Splines(spacing, zeros, begins, begins + lengths - 1, zeros, *fitted)
 
 
 def _invert(grid: FloatArray, density: FloatArray, probabilities: FloatArray) -> FloatArray:

@@ -1,11 +1,12 @@
-r"""Evidence of several parameters by importance sampling with quasi-random points.
+r"""Evidence by importance sampling with quasi-random points.
 
 $$\hat Z = \frac1N \sum_i \frac{f(z_i)}{q(z_i)}, \qquad q = \sum_s \frac{N_s}{N}\, q_s$$
 
-The proposals $q_s$ are Student laws at the modes and the prior. Each is sampled by scrambled Sobol
-points, in several independent randomisations, whose spread gives the error. Stages double; between
-them the mixture is fitted to the weighted points. All stages count, with the weights of the
-mixture of all proposals (adaptive multiple importance sampling, Cornuet et al. 2012).
+The proposals $q_s$ are Student t distributions at the modes and the prior. Each is sampled by
+scrambled Sobol points in several independent randomisations, whose spread gives the error. Stages
+double in size; between them the mixture is fitted to the weighted points. All stages contribute,
+weighted by the mixture of all proposals (adaptive multiple importance sampling, Cornuet et al.
+2012).
 """
 
 __all__ = ["Components", "LogDensity", "equal_draws", "quasi_importance", "reweighted"]
@@ -27,16 +28,16 @@ from driftbayes.inference.quasi_stages import (
     Stage,
     Target,
 )
-from driftbayes.inference.samples import WORST_SHAPE, Estimate, pareto_shape, resample
+from driftbayes.inference.samples import MAX_SHAPE, Estimate, pareto_shape, resample
 from driftbayes.representation import with_error
 from driftbayes.typing import FloatArray
 
-# Points of the Student laws in the first stage, per randomisation; fewer from this tolerance on,
-# which is that of estimated likelihoods.
+# Points of the t distributions in the first stage, per randomisation; fewer for tolerances of
+# _COARSE and more, which are those of estimated likelihoods.
 _N_FIRST, _N_FIRST_COARSE, _COARSE = 64, 16, 0.04
 _MIN_EFFECTIVE = 100
 _MAX_SHARE = 0.05
-# Differences beyond this many errors are no chance, though errors are known from few values.
+# Largest accepted difference between stages in standard errors, which come from few values.
 _MAX_DEVIATION = 5.0
 
 
@@ -51,25 +52,24 @@ def quasi_importance(
     log_prior: Callable[[FloatArray], FloatArray] | None = None,
     ridges: Components | None = None,
 ) -> Estimate:
-    """Estimate an evidence to a tolerance, with as few evaluations as the weights allow.
+    """Estimate an evidence to a tolerance with few evaluations.
 
     Args:
         log_f: ln of likelihood times density of the prior, and ln of the likelihood, at points
             z of shape (point, parameter). The number of points differs between calls and is a
             multiple of 32. Minus infinity and NaN count as zero density.
-        components: The modes found.
+        components: The modes.
         seed: Random seed of the scrambled points.
-        tolerance: Error of ln Z at which to stop, one sigma in nats.
-        max_evaluations: Largest number of evaluations.
-        sample_prior: Map from points of the unit cube to draws from the prior; without it no
-            part of the posterior is found that the modes do not cover.
+        tolerance: Standard error of ln Z in nats at which to stop.
+        max_evaluations: Maximum number of evaluations.
+        sample_prior: Map from points of the unit cube to draws from the prior; without it, parts of
+            the posterior away from the modes are missed.
         log_prior: ln of the normalised density of those draws.
-        ridges: Gaussians where the modes' do not reach.
+        ridges: Gaussians along ridges, beyond those at the modes.
 
     Returns:
         The evidence, its error and weighted points. The status is `SAMPLER_NOT_CONVERGED`, with
-        the reason as a warning, if the tolerance is not reached or the weights are not to be
-        trusted.
+        the reason as a warning, if the tolerance is not reached or the weights are unreliable.
 
     Raises:
         DriftbayesError: If an argument is out of range or ln f is plus infinity.
@@ -110,21 +110,23 @@ def quasi_importance(
             )
         stages, n = planned
         n_left, n_stages = n_left - n, n_stages + 1
-        own = [group.extend(stage, source) for group, stage in zip(groups, stages, strict=True)]
+        last_stage = [
+            group.extend(stage, source) for group, stage in zip(groups, stages, strict=True)
+        ]
         points = [group.points for group in groups if group.points is not None]
-        estimate = _summarise(points, n_stages, estimate, np.concatenate(own), tolerance)
+        estimate = _summarise(points, n_stages, estimate, np.concatenate(last_stage), tolerance)
         if estimate.status is not Status.SAMPLER_NOT_CONVERGED:
             return estimate
-        # Each group proposes by what the other has found: a mixture fitted to a group's own points
-        # would be too high at them, and the evidence too low.
+        # Each group is fitted to the points of the other: a mixture fitted to its own points would
+        # be too high there, and the evidence too low.
         for group, other in zip(groups, reversed(points), strict=True):
-            group.propose_by(other, np.random.default_rng([seed, n_stages]))
+            group.fit(other, np.random.default_rng([seed, n_stages]))
 
 
 def _plan(
     groups: list[Group], n_student: int, n_left: int, n_first: int
 ) -> tuple[list[Stage], int] | None:
-    """Plan a stage of every group, halved until it fits; None if nothing fits."""
+    """Plan a stage of every group within the evaluations left; None if they are too few."""
     while n_student >= n_first:
         stages = [group.plan(n_student) for group in groups]
         per_run = [int(stage.counts.sum() + stage.n_prior) for stage in stages]
@@ -135,18 +137,16 @@ def _plan(
     return None
 
 
-def reweighted(
-    estimate: Estimate, change: FloatArray, *, max_shape: float = WORST_SHAPE
-) -> Estimate:
+def reweighted(estimate: Estimate, change: FloatArray, *, max_shape: float = MAX_SHAPE) -> Estimate:
     """Estimate the evidence of another density from the same points.
 
     Args:
-        estimate: What `quasi_importance` returned.
+        estimate: Result of `quasi_importance`.
         change: ln of the ratio of the densities at each point.
-        max_shape: Shape of the tail of the new weights beyond which the error is infinite.
+        max_shape: Largest Pareto shape of the new weights; beyond it the error is infinite.
 
     Returns:
-        The estimate; its error adds that of the ratio, as of independent points.
+        The estimate; its error includes that of the ratio for independent points.
     """
     log_weights = estimate.log_weights + np.nan_to_num(change, nan=-np.inf)
     log_ratio = float(logsumexp(log_weights) - logsumexp(estimate.log_weights))
@@ -166,12 +166,12 @@ def reweighted(
 
 
 def equal_draws(estimate: Estimate, n: int, seed: int) -> FloatArray:
-    """Draw equally likely points from the weighted ones, none of them twice.
+    """Draw equally likely points from weighted ones, without replacement.
 
     Args:
-        estimate: What `quasi_importance` returned.
-        n: Number of draws; at most a quarter of the effective sample size is returned, beyond
-            which draws without replacement are too even.
+        estimate: Result of `quasi_importance`.
+        n: Number of draws; limited to a quarter of the effective sample size, since more draws
+            without replacement would be too uniform.
         seed: Random seed.
 
     Raises:
@@ -186,9 +186,9 @@ def equal_draws(estimate: Estimate, n: int, seed: int) -> FloatArray:
 def _mean_and_error(
     log_evidences: FloatArray, random_variance: float | None = None
 ) -> tuple[float, float]:
-    """Ln of the mean of the randomisations, and the standard error of that.
+    """Compute ln of the mean of the randomisations, and its standard error.
 
-    Few randomisations may agree by chance; one more counts that is no better than random draws.
+    Few randomisations may agree by chance; `random_variance` counts as one more.
     """
     n = len(log_evidences)
     mean = float(logsumexp(log_evidences) - np.log(n))
@@ -202,7 +202,7 @@ def _summarise(
     points: list[Points],
     n_stages: int,
     before: Estimate | None,
-    own: FloatArray,
+    last_stage: FloatArray,
     tolerance: float,
 ) -> Estimate:
     """Estimate evidence and error, and check the weights.
@@ -211,8 +211,8 @@ def _summarise(
         points: Points of each group.
         n_stages: Number of stages so far.
         before: Estimate before the last stage.
-        own: ln of the evidence of each randomisation by the last stage alone.
-        tolerance: Largest error.
+        last_stage: ln of the evidence of each randomisation from the last stage alone.
+        tolerance: Largest accepted error.
     """
     log_weights = np.concatenate([part.log_weights for part in points])
     n = len(log_weights)
@@ -224,14 +224,14 @@ def _summarise(
         effective, shape = float(1 / np.sum(weights**2)), pareto_shape(weights)
         log_evidences = np.concatenate([part.log_evidences() for part in points])
         log_evidence, error = _mean_and_error(log_evidences, 1 / effective - 1 / n)
-        # Mass of the Pareto tail beyond the largest weight seen.
+        # Mass of the Pareto tail beyond the largest weight.
         heavy = np.clip(shape, 0, 0.99)
         error = float(np.hypot(error, weights.max() * heavy / (1 - heavy)))
         warnings = ()
-        if shape > WORST_SHAPE:
+        if shape > MAX_SHAPE:
             warnings += (
                 f"the largest importance weights have a tail of shape {shape:.2f}, above "
-                f"{WORST_SHAPE}: the error is not to be trusted; use method='smc'",
+                f"{MAX_SHAPE}: the error is not to be trusted; use method='smc'",
             )
         if effective < _MIN_EFFECTIVE:
             warnings += (
@@ -253,7 +253,7 @@ def _summarise(
                 "there is only one stage, and no other to compare it with; raise max_evaluations",
             )
         else:
-            last, last_error = _mean_and_error(own)
+            last, last_error = _mean_and_error(last_stage)
             allowed = _MAX_DEVIATION * np.hypot(last_error, before.log_evidence_err)
             if not abs(last - before.log_evidence) <= allowed:
                 warnings += (

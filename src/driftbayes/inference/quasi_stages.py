@@ -1,4 +1,4 @@
-"""Stages of quasi-random importance sampling: proposals, their points, weights of all stages."""
+"""Stages of quasi-random importance sampling: proposals, points and weights."""
 
 __all__ = ["N_RANDOMISATIONS", "Group", "LogDensity", "Points", "Source", "Stage", "Target"]
 
@@ -16,20 +16,20 @@ from driftbayes.typing import FloatArray, IntArray
 LogDensity: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 N_RANDOMISATIONS = 16
-# One point of the prior to so many of the Student laws.
+# Points of the t distributions per point of the prior.
 _PRIOR_FRACTION = 16
-# Fewest points that a component has in a stage, per randomisation.
+# Minimum number of points of a component in a stage, per randomisation.
 _MIN_POINTS = 4
-# Share of the points that is divided evenly: among modes found by curvature, among fitted ones.
+# Share of the points that is divided evenly among components, before and after a fit.
 _EVEN_MODES, _EVEN_FITTED = 0.5, 0.1
 _MAX_FITTED = 8192
-# Share of the first proposals in later stages, where they are kept.
-_KEPT = 0.3
+# Share of the first proposals in later stages, if they are kept.
+_KEPT_SHARE = 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What is integrated.
+    """Integrand and prior.
 
     Args:
         log_f: ln of likelihood times density of the prior, and ln of the likelihood, at points.
@@ -47,14 +47,15 @@ class Target:
         Raises:
             DriftbayesError: If ln f is plus infinity.
         """
-        # A draw at the very edge of the prior has no place in unconstrained coordinates.
-        lost = np.asarray(~np.isfinite(z).all(axis=1))
-        z = np.where(lost[:, None], z[0], z)
+        # A draw at the edge of the prior has infinite unconstrained coordinates.
+        is_lost = np.asarray(~np.isfinite(z).all(axis=1))
+        z = np.where(is_lost[:, None], z[0], z)
         log_f, log_likelihoods = (np.array(part, dtype=np.float64) for part in self.log_f(z))
-        log_f[np.isnan(log_f) | lost] = -np.inf
+        log_f[np.isnan(log_f) | is_lost] = -np.inf
         if np.isposinf(log_f).any():
-            msg = f"ln f is plus infinity at z = {z[np.argmax(log_f)]}; expected a finite density"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(
+                f"ln f is plus infinity at z = {z[np.argmax(log_f)]}; expected a finite density"
+            )
         log_prior = np.full(len(z), -np.inf)
         if self.log_prior is not None:
             log_prior = np.array(self.log_prior(z), dtype=np.float64)
@@ -67,13 +68,13 @@ class Points:
     """Evaluated points.
 
     Args:
-        z: Places, (point, parameter).
+        z: Coordinates, (point, parameter).
         log_f: ln f.
         log_likelihoods: ln L.
         log_prior: ln of the density of the prior.
         log_sum: ln of the sum of the densities of all proposals, each times its number of points
             per randomisation.
-        run: Number of the randomisation.
+        run: Index of the randomisation.
     """
 
     z: FloatArray
@@ -85,26 +86,26 @@ class Points:
 
     @property
     def log_weights(self) -> FloatArray:
-        """Ln of f / q; the sum over one randomisation estimates the evidence."""
+        """Ln of f / q, whose sum over a randomisation estimates the evidence."""
         return self.log_f - self.log_sum
 
     def log_evidences(self) -> FloatArray:
-        """Ln of the estimate of each randomisation."""
+        """Compute ln of the evidence of each randomisation."""
         log_weights = self.log_weights
         return np.array([logsumexp(log_weights[self.run == run]) for run in np.unique(self.run)])
 
-    def weighed_also_by(self, stage: "Stage") -> "Points":
-        """The same points with one more stage among the proposals."""
-        more = stage.log_sum(self.z, self.log_prior)
-        return replace(self, log_sum=np.logaddexp(self.log_sum, more))
+    def with_proposals(self, stage: "Stage") -> "Points":
+        """Add the proposals of one more stage to the weights."""
+        log_sum = stage.log_sum(self.z, self.log_prior)
+        return replace(self, log_sum=np.logaddexp(self.log_sum, log_sum))
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The proposals of one stage, with shares that are exactly those of its points.
+    """Proposals of one stage, whose shares equal those of its points.
 
     Args:
-        mixture: Student laws.
+        mixture: Student t distributions.
         counts: Points of each component, per randomisation.
         n_prior: Points of the prior, per randomisation.
     """
@@ -114,28 +115,28 @@ class Stage:
     n_prior: int
 
     def log_sum(self, z: FloatArray, log_prior: FloatArray) -> FloatArray:
-        """Ln of the sum of the densities, each times its number of points."""
+        """Compute ln of the sum of the densities, each times its number of points."""
         found = np.log(self.counts.sum()) + self.mixture.log_density(z)
         return np.logaddexp(found, np.log(self.n_prior) + log_prior) if self.n_prior else found
 
 
 class _Uncopied(np.random.PCG64):
-    """Bits that SciPy need not copy: that took as long as to scramble the points."""
+    """Bit generator that SciPy does not copy, which would double the time of scrambling."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "_Uncopied":
         return self
 
 
 class Source:
-    """Scrambled Sobol points; every component continues its own sequences through the stages."""
+    """Scrambled Sobol points, with sequences per component that continue through the stages."""
 
     def __init__(self, seed: int, n_dim: int) -> None:
         self._seed, self._n_dim = seed, n_dim
         self._engines: dict[tuple[int, int], Any] = {}
 
     def uniforms(self, component: int, n: int, runs: IntArray) -> FloatArray:
-        """Give the next n points of each randomisation, one randomisation after the other."""
-        from scipy.stats import qmc  # here: it takes a third of a second
+        """Return the next n points of each randomisation, one after the other."""
+        from scipy.stats import qmc  # imported here since it takes a third of a second
 
         parts = []
         for run in runs.tolist():
@@ -143,19 +144,19 @@ class Source:
                 rng = np.random.Generator(_Uncopied([self._seed, component, run]))
                 self._engines[component, run] = qmc.Sobol(self._n_dim, rng=rng)
             parts.append(self._engines[component, run].random(n))
-        # The middle of a cell of the 30-bit net is never on the edge of the cube.
+        # Centres of the cells of the 30-bit net are never on the edge of the cube.
         return np.concatenate(parts) + 2.0**-31
 
 
 class Group:
-    """Half of the randomisations: their proposals and points.
+    """Half of the randomisations, with proposals and points.
 
     Args:
-        target: What is integrated.
+        target: Integrand and prior.
         mixture: First proposals.
-        runs: Numbers of the randomisations.
+        runs: Indices of the randomisations.
         keeps: Whether the first proposals keep a share of the points of every stage: those along
-            ridges reach into tails in which a fit has too few points.
+            ridges cover tails with too few points for a fit.
     """
 
     def __init__(
@@ -177,10 +178,10 @@ class Group:
         return Stage(replace(self.mixture, shares=counts / counts.sum()), counts, n_prior)
 
     def extend(self, stage: Stage, source: Source) -> FloatArray:
-        """Evaluate a stage; the proposals of all stages weigh old and new points alike.
+        """Evaluate a stage, and weight all points by the proposals of all stages.
 
         Returns:
-            ln of the evidence of each randomisation by the new points alone.
+            ln of the evidence of each randomisation from the new points alone.
         """
         parts = [
             stage.mixture.points(k, source.uniforms(k + 1, int(n), self.runs))
@@ -194,21 +195,21 @@ class Group:
                 )
             )
         run = np.concatenate([np.repeat(self.runs, len(part) // len(self.runs)) for part in parts])
-        new = self.target.evaluate(np.concatenate(parts), run).weighed_also_by(stage)
-        own = new.log_evidences()
+        new = self.target.evaluate(np.concatenate(parts), run).with_proposals(stage)
+        log_evidences = new.log_evidences()
         for earlier in self._stages:
-            new = new.weighed_also_by(earlier)
+            new = new.with_proposals(earlier)
         if self.points is not None:
             pairs = zip(
-                vars(self.points.weighed_also_by(stage)).values(), vars(new).values(), strict=True
+                vars(self.points.with_proposals(stage)).values(), vars(new).values(), strict=True
             )
             new = Points(*(np.concatenate(pair) for pair in pairs))
         self._stages.append(stage)
         self.points = new
-        return own
+        return log_evidences
 
-    def propose_by(self, other: Points, rng: np.random.Generator) -> None:
-        """Fit the mixture to points of another group, if that makes it better."""
+    def fit(self, other: Points, rng: np.random.Generator) -> None:
+        """Fit the mixture to points of another group, if that improves it."""
         places = np.flatnonzero(np.isfinite(other.log_f))
         if len(places) > _MAX_FITTED:
             places = np.sort(rng.choice(places, _MAX_FITTED, replace=False))
@@ -220,4 +221,4 @@ class Group:
         new = fit_mixture(self._fitted, other.z[places], other.log_f[places], weights, is_fitted)
         if new is not None:
             self._fitted, self._even = new, _EVEN_FITTED
-            self.mixture = joined(new, self._first, _KEPT) if self._keeps else new
+            self.mixture = joined(new, self._first, _KEPT_SHARE) if self._keeps else new

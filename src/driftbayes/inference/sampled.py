@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -56,7 +55,7 @@ N_DRAWS = 1000
 _MIN_MASS, _MIN_FOUND = 0.01, 0.1
 # Error of an evidence under another prior that is accepted without computing it anew.
 _REWEIGHTED = 0.02
-# Trajectories of which the bridge takes minutes.
+# Number of trajectories, or steps, with a density each beyond which bridge sampling is slow.
 _MANY = 2000
 # Error of ln Z, in nats, that leaves a comparison by tenths of nats possible, and the shape of the
 # tail of weights that have a mean.
@@ -91,19 +90,14 @@ class _Task:
     starts: Sequence[Start]
     key: Key
 
-    def targets(self) -> PosteriorTarget:
-        """All targets as one, stacked along the first axis."""
-        n = len(self.starts)
+    def target(self, i: int) -> PosteriorTarget:
+        """The posterior of data set or prior i."""
+        hypothesis = _of(self.hypotheses, i)
+        return PosteriorTarget(Density(hypothesis, self.data.engine(i, hypothesis.model)))
 
-        def repeated(leaf: Any) -> Any:
-            return np.broadcast_to(np.asarray(leaf), (n, *np.shape(leaf)))
-
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *self.hypotheses)
-        if len(self.hypotheses) == 1:
-            stacked = jax.tree.map(repeated, self.hypotheses[0])
-        data = self.data
-        values = data.data if data.is_stacked else jax.tree.map(repeated, data.data)
-        return PosteriorTarget(stacked, values)
+    def rng(self) -> np.random.Generator:
+        """Random numbers; every data set and prior starts with the same ones."""
+        return np.random.default_rng(np.asarray(jax.random.key_data(self.key)).ravel())
 
 
 def _of(hypotheses: Sequence[Hypothesis], i: int) -> Hypothesis:
@@ -209,9 +203,9 @@ def _bridged(record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: int) 
 
 
 def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
-    """Whether an evidence is to be computed by the bridge.
+    """Decide whether to compute an evidence by bridge sampling.
 
-    Of many trajectories or steps, each judged by itself, its gradients take minutes: an error of
+    With many trajectories or steps that have a density each, bridge sampling is slow: an error of
     importance sampling that is above the tolerance but small is then stated instead.
     """
     is_large = False
@@ -222,7 +216,7 @@ def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
 
 
 def sampler_key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
-    """A key that depends on the seed, the model and the method, and on nothing else."""
+    """Make a random key that depends only on the seed, the model and the method."""
     if seed != int(seed) or seed < 0:
         raise DriftbayesError(f"seed must be a whole number, 0 or more, got {seed}")
     words = zlib.crc32(f"{method} {hypothesis.name}".encode())
@@ -298,24 +292,24 @@ def under_another_prior(
 
 
 def _run_bridge(task: _Task, **options: int) -> list[Estimate]:
-    from driftbayes.inference.bridge import bridge_batch
+    from driftbayes.inference.bridge import bridge
 
-    guides = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.guide for start in task.starts))
-    return bridge_batch(task.targets(), guides, task.key, **options)
+    return [
+        bridge(task.target(i), start.guide, task.rng(), **options)
+        for i, start in enumerate(task.starts)
+    ]
 
 
 def _run_smc(task: _Task, **options: int) -> list[Estimate]:
-    from driftbayes.inference.smc import smc_batch
+    from driftbayes.inference.smc import smc
 
-    return smc_batch(task.targets(), task.key, **options)
+    return [smc(task.target(i), task.rng(), **options) for i in range(len(task.starts))]
 
 
 def _run_nested(task: _Task, **options: int) -> list[Estimate]:
     from driftbayes.inference.nested import nested
 
-    targets = task.targets()
-    each = (jax.tree.map(lambda leaf, i=i: leaf[i], targets) for i in range(len(task.starts)))
-    return [nested(target, task.key, **options) for target in each]
+    return [nested(task.target(i), task.rng(), **options) for i in range(len(task.starts))]
 
 
 _RUN: dict[str, Callable[..., list[Estimate]]] = {

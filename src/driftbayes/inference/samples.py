@@ -1,11 +1,6 @@
-"""What samplers return, and what weighted draws are worth."""
+"""Results of samplers, and diagnostics of weighted draws."""
 
-__all__ = [
-    "WORST_SHAPE",
-    "Estimate",
-    "pareto_shape",
-    "resample",
-]
+__all__ = ["MAX_SHAPE", "Estimate", "pareto_shape", "resample"]
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,18 +14,18 @@ from driftbayes.typing import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """An evidence with its error, and the posterior as weighted draws.
+    """Evidence with its error, and the posterior as weighted draws.
 
     Args:
         log_evidence: ln Z.
-        log_evidence_err: Its error, one sigma in nats; NaN if the method has none.
+        log_evidence_err: Standard error in nats; NaN if the method has none.
         z: Draws in unconstrained coordinates, (draw, parameter).
-        log_weights: Logarithms of their weights, not normalised; zeros if all count the same.
+        log_weights: Logarithms of their weights, not normalised; zeros if all are equal.
         log_likelihoods: ln L of each draw.
-        n_evaluations: Evaluations of the likelihood, gradients counted as one each.
-        status: How the computation ended.
-        diagnostics: Named numbers by which to judge it, such as "pareto_k" or "rhat".
-        warnings: What a reader should know, in words.
+        n_evaluations: Evaluations of the likelihood.
+        status: Outcome of the computation.
+        diagnostics: Diagnostics by name, such as "pareto_k" or "rhat".
+        warnings: Warnings in words.
     """
 
     log_evidence: float
@@ -45,20 +40,19 @@ class Estimate:
 
     @property
     def weights(self) -> FloatArray:
-        """Weights that sum to one."""
+        """Normalised weights."""
         shifted = np.exp(self.log_weights - np.max(self.log_weights))
         return shifted / shifted.sum()
 
 
-# Vehtari et al.: beyond this the mean of the weights has no useful error bar.
-WORST_SHAPE = 0.7
+# Beyond this the mean of the weights has no useful error bar (Vehtari et al.).
+MAX_SHAPE = 0.7
 
 
 def resample(log_weights: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-    """Places of n of the weighted points, as if drawn from the target, none of them twice.
+    """Draw the indices of n weighted points without replacement, by the Gumbel trick.
 
-    By the Gumbel trick, without replacement: right as long as n is much smaller than the
-    number of points that count.
+    This approximates draws from the target if n is much smaller than the effective sample size.
     """
     if n > np.isfinite(log_weights).sum():
         probabilities = np.exp(log_weights - logsumexp(log_weights))
@@ -68,11 +62,11 @@ def resample(log_weights: FloatArray, n: int, rng: np.random.Generator) -> IntAr
 
 
 def pareto_shape(weights: FloatArray) -> float:
-    r"""Shape k of the generalised Pareto law that the largest weights follow.
+    r"""Estimate the shape k of the generalised Pareto distribution of the largest weights.
 
     Moments of order 1/k and above do not exist: beyond 0.5 the variance of the weights is infinite,
-    beyond 0.7 a mean of thousands of them is not to be trusted. By the profile posterior of Zhang
-    and Stephens (2009), with the prior of Vehtari et al. towards 0.5.
+    beyond 0.7 a mean of thousands of weights is unreliable. The estimate uses the profile posterior
+    of Zhang and Stephens (2009), with the prior of Vehtari et al. towards 0.5.
 
     Args:
         weights: Positive numbers; only their ratios matter.
@@ -85,7 +79,7 @@ def pareto_shape(weights: FloatArray) -> float:
     threshold = ordered[-n_tail - 1]
     excess = ordered[-n_tail:] - threshold
     if not excess[-1] > 0 or excess[0] == excess[-1]:
-        # All alike: no tail at all.
+        # All weights are equal: there is no tail.
         return float("-inf")
     excess = np.maximum(excess, 1e-300)
     n_grid = 30 + int(np.sqrt(n_tail))

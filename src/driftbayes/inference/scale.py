@@ -1,4 +1,4 @@
-"""A scale that multiplies the whole covariance, integrated out in closed form."""
+"""Closed-form integration over a scale that multiplies the whole covariance."""
 
 __all__ = [
     "GammaForm",
@@ -20,16 +20,16 @@ from driftbayes.inference.density import Density
 from driftbayes.inference.formulas import points_at, unconstrained
 from driftbayes.inference.newton import Maximum
 from driftbayes.inference.search import Modes
-from driftbayes.likelihood.kalman import LOG_2PI, gaussian_log_density
+from driftbayes.likelihood.gaussian import LOG_2PI, gaussian_log_density
 from driftbayes.priors import AbstractPrior, Exponential, Gamma
 from driftbayes.typing import FloatArray
 
-# The integrand is followed down to exp(-_DEPTH) of its peak: below the rounding of the sum.
+# The integrand is summed down to exp(-_DEPTH) of its peak, below the rounding of the sum.
 _DEPTH = 40.0
 _N_NODES = 129
-_N_FEW, _NARROW = 49, 50.0
-# Fewer are enough for the moments of the posterior.
-_N_POSTERIOR = 33
+# Fewer nodes suffice if the root of order² + x² is larger than this, and for posterior moments.
+_N_NODES_NARROW, _MIN_NARROW = 49, 50.0
+_N_NODES_MOMENTS = 33
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class GammaForm:
 
 
 def gamma_form(prior: AbstractPrior) -> GammaForm | None:
-    """A prior in gamma form; None if the scale has no closed integral under it."""
+    """Return a prior in gamma form; None if the integral over the scale has no closed form."""
     if isinstance(prior, Exponential):
         rate = 1 / float(prior.scale)
         return GammaForm(1.0, rate, float(np.log(rate)))
@@ -58,12 +58,12 @@ def gamma_form(prior: AbstractPrior) -> GammaForm | None:
     return None
 
 
-# Where nothing is finite the result says so in its status, not NumPy in a warning.
+# Non-finite values are reported by the status, not by NumPy warnings.
 @np.errstate(all="ignore")
 def log_scale_evidence(
     n: FloatArray, log_det: FloatArray, quadratic: FloatArray, form: GammaForm
 ) -> FloatArray:
-    r"""The log-evidence for covariance cS with a gamma prior on c. Paper: [eq:evidence].
+    r"""Compute the log-evidence for covariance cS with a gamma prior on c. Paper: [eq:evidence].
 
     With $a = n/2$ and $b = Q/2$,
 
@@ -71,9 +71,9 @@ def log_scale_evidence(
       = 2\, (b/\lambda)^{(\alpha-a)/2} K_{a-\alpha}\!\left(2\sqrt{\lambda b}\right).$$
 
     Args:
-        n: Count of the Gaussian terms at c = 1.
-        log_det: Their log-determinants.
-        quadratic: Their quadratic forms.
+        n: Number of scalar displacements.
+        log_det: Log-determinants at c = 1.
+        quadratic: Quadratic forms Q at c = 1.
         form: Shape α and rate λ of the prior, with its normalisation.
     """
     order = 0.5 * n - form.shape
@@ -87,67 +87,59 @@ def log_scale_evidence(
     return np.where(np.isnan(log_evidence), -np.inf, log_evidence)
 
 
-# Where nothing is finite the result says so in its status, not NumPy in a warning.
 @np.errstate(all="ignore")
 def most_likely_scale(
     n: FloatArray, quadratic: FloatArray, form: GammaForm, *, natural: bool
 ) -> FloatArray:
-    r"""The scale c at which the joint density is highest.
+    r"""Compute the scale c at which the joint density is highest.
 
     $$\lambda c^2 + \beta c - Q/2 = 0, \qquad \beta = n/2 - \alpha\; (+ 1)$$
 
     Args:
-        n: Count of the Gaussian terms at c = 1.
-        quadratic: Their quadratic forms Q.
+        n: Number of scalar displacements.
+        quadratic: Quadratic forms Q at c = 1.
         form: Shape α and rate λ of the prior.
-        natural: Whether the density is that of c, not that of ln c.
+        natural: Whether to use the density of c instead of that of ln c.
     """
     beta = np.asarray(0.5 * n - form.shape + float(natural))
     root = np.sqrt(beta**2 + 2 * form.rate * quadratic)
-    # Whichever of the two forms is free of cancellation.
+    # Use the form without cancellation.
     return np.where(beta > 0, quadratic / (beta + root), (root - beta) / (2 * form.rate))
 
 
 def scale_posterior(
-    n: FloatArray, quadratic: FloatArray, shape: FloatArray, rate: FloatArray
+    n: FloatArray, quadratic: FloatArray, form: GammaForm
 ) -> tuple[FloatArray, FloatArray]:
-    """Nodes and log-weights that stand for the posterior of the scale; arrays broadcast.
+    """Represent the posterior of the scale by nodes and log-weights; arrays broadcast.
 
     The last axis of both results runs over the nodes; the weights are not normalised.
     """
-    order = np.asarray(0.5 * n - shape)[..., None]
+    order = np.asarray(0.5 * n - form.shape)[..., None]
     b = np.asarray(0.5 * quadratic)[..., None]
-    _, t, log_weights = _bessel_integral(order, 2 * np.sqrt(rate[..., None] * b), _N_POSTERIOR)
-    nodes = np.sqrt(b / rate[..., None]) * np.exp(-t)
+    _, t, log_weights = _bessel_integral(order, 2 * np.sqrt(form.rate * b), _N_NODES_MOMENTS)
+    nodes = np.sqrt(b / form.rate) * np.exp(-t)
     return nodes, np.broadcast_to(log_weights, nodes.shape)
 
 
-# Where nothing is finite the result says so in its status, not NumPy in a warning.
 @np.errstate(all="ignore")
 def draw_scales(
-    n: FloatArray,
-    quadratic: FloatArray,
-    shape: FloatArray,
-    rate: FloatArray,
-    rng: np.random.Generator,
+    n: FloatArray, quadratic: FloatArray, form: GammaForm, rng: np.random.Generator
 ) -> FloatArray:
-    r"""One draw of the scale from each of many posteriors, a generalised inverse Gaussian law each.
+    r"""Draw one scale from each of many posteriors, generalised inverse Gaussian distributions.
 
-    Of $t = -\ln(c\sqrt{\lambda/b})$, whose density $e^{\nu t - x \cosh t}$ rises to one peak and
-    falls: within two neighbouring nodes it is nowhere above the greater of its values there, but
-    for the peak itself. Draws below these steps are kept if they fall below the density; exact, but
-    for what lies beyond $e^{-40}$ of the peak.
+    The density $e^{\nu t - x \cosh t}$ of $t = -\ln(c\sqrt{\lambda/b})$ has a single peak. Between
+    two neighbouring nodes its upper bound is the larger of its values there, or its peak. Rejection
+    sampling from these steps is exact, except for values below $e^{-40}$ of the peak.
 
     Args:
-        n: Number of displacements, one for each draw, as are all that follow.
-        quadratic: Quadratic form at unit scale.
-        shape: Shape of the prior's gamma form.
-        rate: Its rate.
-        rng: Random numbers.
+        n: Number of scalar displacements of each posterior.
+        quadratic: Quadratic form of each at unit scale.
+        form: Shape and rate of the prior.
+        rng: Random number generator.
     """
-    order = np.asarray(0.5 * n - shape)[..., None]
+    order = np.asarray(0.5 * n - form.shape)[..., None]
     b = np.asarray(0.5 * quadratic)[..., None]
-    x = 2 * np.sqrt(rate[..., None] * b)
+    x = 2 * np.sqrt(form.rate * b)
     _, t, exponent = _bessel_integral(order, x, _N_NODES)
     nu, sign = np.abs(order), np.where(order < 0, -1.0, 1.0)
     root = np.sqrt(nu**2 + x**2)
@@ -159,7 +151,7 @@ def draw_scales(
     found = np.full(len(order), np.nan)
     pending = np.flatnonzero(np.isfinite(rise[:, -1]) & np.isfinite(s).all(axis=1))
     while len(pending):
-        # Which step, where along it, how high.
+        # Uniforms for the choice of the step, the position within it, and the height.
         step, along, height = rng.random((3, len(pending)))
         cell = np.sum(rise[pending] < (step * rise[pending, -1])[:, None], axis=1)
         low, high = s[pending, cell], s[pending, cell + 1]
@@ -168,43 +160,43 @@ def draw_scales(
         kept = np.log(height) < value - top[pending, cell]
         found[pending[kept]] = place[kept]
         pending = pending[~kept]
-    return np.sqrt(b / rate[..., None])[:, 0] * np.exp(-(sign * (peak + found[:, None]))[:, 0])
+    return np.sqrt(b / form.rate)[:, 0] * np.exp(-(sign * (peak + found[:, None]))[:, 0])
 
 
 def log_bessel_k(order: FloatArray, x: FloatArray) -> FloatArray:
-    r"""$\ln K_\nu(x)$ for any real order and x > 0, where SciPy's `kve` overflows."""
+    r"""Compute $\ln K_\nu(x)$ for any real order and x > 0, also where SciPy's `kve` overflows."""
     order, x = np.asarray(order)[..., None], np.asarray(x)[..., None]
-    # Where order or argument is large the integrand is nearly a Gaussian.
+    # For large order or argument the integrand is nearly Gaussian.
     order, x = np.broadcast_arrays(order, x)
-    is_narrow = (order**2 + x**2 > _NARROW**2)[..., 0]
+    is_narrow = (order**2 + x**2 > _MIN_NARROW**2)[..., 0]
     if is_narrow.all() or not is_narrow.any():
-        n_nodes = _N_FEW if is_narrow.all() else _N_NODES
+        n_nodes = _N_NODES_NARROW if is_narrow.all() else _N_NODES
         return _bessel_integral(order, x, n_nodes)[0][..., 0]
     out = np.empty(is_narrow.shape)
-    for some, n_nodes in ((is_narrow, _N_FEW), (~is_narrow, _N_NODES)):
-        out[some] = _bessel_integral(order[some], x[some], n_nodes)[0][..., 0]
+    for part, n_nodes in ((is_narrow, _N_NODES_NARROW), (~is_narrow, _N_NODES)):
+        out[part] = _bessel_integral(order[part], x[part], n_nodes)[0][..., 0]
     return out
 
 
 def _bessel_integral(
     order: FloatArray, x: FloatArray, n_nodes: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""$\ln K_\nu(x)$, and the nodes t with log-weights whose sum it is.
+    r"""Compute $\ln K_\nu(x)$, and nodes t and log-weights of the sum.
 
     $$K_\nu(x) = \tfrac12 \int_{-\infty}^{\infty} e^{\nu t - x\cosh t}\,\mathrm{d}t$$
 
     The integrand is entire and falls doubly exponentially, so the trapezoid rule converges
-    exponentially. Counted from its peak, $\sinh t_0 = \nu/x$, its logarithm is
-    $-\nu(e^s - 1 - s) - (R - \nu)(\cosh s - 1)$ with $R = \sqrt{\nu^2 + x^2}$: two terms of the
-    same sign, free of cancellation at orders of millions and at x of millionths. The last axis runs
-    over the nodes and has length 1 in `order`, `x` and the result.
+    exponentially. With s the distance from its peak, $\sinh t_0 = \nu/x$, its logarithm relative to
+    the peak is $-\nu(e^s - 1 - s) - (R - \nu)(\cosh s - 1)$ with $R = \sqrt{\nu^2 + x^2}$. Both
+    terms have the same sign, so there is no cancellation at orders of 1e6 or x of 1e-6. The last
+    axis runs over the nodes and has length 1 in `order`, `x` and the first result.
     """
     nu = np.abs(order)
     root = np.sqrt(nu**2 + x**2)
     peak = np.log((nu + root) / x)
     right = _arccosh1p(_DEPTH / root)
-    # To the left the exponent falls at least as fast as each of two parts: ν(|s| - 1 + e^-|s|),
-    # which is beyond the depth at c + sqrt(2c), c = depth/ν; and (R - ν)(cosh s - 1).
+    # On the left the exponent falls at least as fast as each of two terms: ν(|s| - 1 + e^-|s|),
+    # which exceeds the depth at c + sqrt(2c), c = depth/ν; and (R - ν)(cosh s - 1).
     excess = x**2 / (root + nu)  # R - ν
     slow = _DEPTH / np.maximum(nu, 1e-300)
     left = np.minimum(slow + np.sqrt(2 * slow), _arccosh1p(_DEPTH / excess))
@@ -217,7 +209,7 @@ def _bessel_integral(
 
 
 def _below_peak(s: FloatArray, nu: FloatArray, excess: FloatArray) -> FloatArray:
-    """Logarithm of the integrand at a distance s from its peak, where it is 0."""
+    """Compute ln of the integrand relative to its peak, at a distance s from the peak."""
     growth = np.expm1(s)
     cosh_less_1 = 0.5 * growth**2 * np.exp(-s)
     return -nu * (growth - s) - excess * cosh_less_1
@@ -227,10 +219,9 @@ def _arccosh1p(u: FloatArray) -> FloatArray:
     return np.log1p(u + np.sqrt(u * (u + 2)))
 
 
-# Where nothing is finite the result says so in its status, not NumPy in a warning.
 @np.errstate(all="ignore")
 def closed_modes(density: Density, form: GammaForm) -> Modes:
-    """Modes of the density of θ and of that of z, where the scale is the only parameter.
+    """Compute the modes of the densities of θ and of z if the scale is the only parameter.
 
     Args:
         density: Hypothesis and data.
@@ -244,7 +235,7 @@ def closed_modes(density: Density, form: GammaForm) -> Modes:
         _, log_prior, log_jacobian = points_at(density.hypothesis, z)
         fit = gaussian_log_density(n, log_det, quadratic, scale, np)
         value = float((fit + log_prior[:, 0] + (0.0 if natural else log_jacobian[:, 0]))[0])
-        # Of - β ln c - Q/2c - λc with respect to ln c.
+        # Minus the second derivative of - β ln c - Q/2c - λc with respect to ln c.
         curvature = float((0.5 * quadratic / scale + form.rate * scale)[0])
         converged = bool(np.isfinite(value) and curvature > 0)
         both.append(Maximum(z[0], value, np.array([[-curvature]]), converged))

@@ -1,4 +1,4 @@
-"""Modes of a posterior: a grid of decades, lines through its best, then Newton's method."""
+"""Search for posterior modes: a coarse grid, lines through its best point, Newton's method."""
 
 __all__ = ["Modes", "coarse_values", "find_modes"]
 
@@ -14,42 +14,41 @@ from driftbayes.inference.newton import Maximum, maximise
 from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray
 
-# Rates are tried from 1e-6 to 1e4 per sampling time, four to a decade; with three parameters or
-# more the grid is coarser, so that it stays within a few thousand points.
+# The grid covers rates from 1e-6 to 1e4 per sampling time, with four points per decade. It is
+# coarser with three or more parameters, to stay within a few thousand points.
 _DECADES = (-6.0, 4.0)
 _N_POINTS = {1: 41, 2: 41, 3: 15, 4: 8, 5: 5}
-_FEWEST = 4
-# Lines through the best point of the grid: decades about the natural unit, and even steps over
-# means of the prior. A frequency has aliases, as little as a fraction of 2π/τ apart.
+_MIN_POINTS = 4
+# Lines through the best point of the grid: decades around the natural unit, and even steps up to
+# a multiple of the prior mean. Aliases of a frequency may be a fraction of 2π/τ apart.
 _LINE_DECADES = (-2.0, 2.0)
 _N_LINE = 64
 _N_MEANS = 16.0
-# Local maxima that are taken from the grid and from the lines.
+# Numbers of local maxima taken from the grid and from the lines.
 _N_FROM_GRID = 2
 _N_FROM_LINES = 8
-# The grid is judged by a part of very large data, of as many steps.
+# Largest number of steps for evaluating the grid; larger data are thinned.
 _MAX_STEPS = 4_000
-# A mode whose mass is less by this, in nats, stays negligible under a similar prior.
+# A mode with a log-mass lower by this, in nats, stays negligible under a similar prior.
 _NEGLIGIBLE = 50.0
-# Two modes closer than this, in widths of the wider, are one.
-_SAME = 0.5
-# A mode replaces another only if it is higher by more than rounding.
-_HIGHER = 1e-6
+# Two modes closer than this, in widths of the wider one, are the same.
+_MIN_DISTANCE = 0.5
+# A mode replaces another only if it is higher by more than this, the rounding.
+_MIN_GAIN = 1e-6
 
 
 @dataclass(frozen=True)
 class Modes:
-    """All in unconstrained coordinates.
+    """Modes in unconstrained coordinates z.
 
     Args:
-        natural: Of the density of the natural parameters: θ*, where the Occam factor is taken. It
-            may lie at a bound, at infinity of z.
-        free: Of the density of z, the highest found, around which to integrate and to sample.
-        every: Every maximum of the density of z that was found, `free` first.
+        natural: Mode θ* of the density of the natural parameters, which defines the Occam factor.
+            It may lie at a bound, at infinite z.
+        free: Highest mode of the density of z, around which to integrate and to sample.
+        every: All maxima found of the density of z, `free` first.
         log_mass: ln of the integral of a Gaussian of the same height and curvature at each of
-            them; minus infinity for one that did not converge or that repeats another.
-        left: Places of other local maxima: where a search did not converge, or was not made since
-            there were too many.
+            them; minus infinity if it did not converge or repeats another.
+        left: Other local maxima, whose search did not converge or was omitted.
         left_mass: ln of the integral at each, if the peak is as wide as that at `free`.
     """
 
@@ -62,11 +61,11 @@ class Modes:
 
 
 def find_modes(density: Density, known: Modes | None = None) -> Modes:
-    """Find the modes of the density of θ and of that of z.
+    """Find the modes of the densities of θ and of z.
 
     Args:
         density: Hypothesis and data.
-        known: Modes under a similar prior: a search from each replaces that over a grid.
+        known: Modes under a similar prior, which replace the grid as starts.
     """
     if known is not None:
         both = np.stack([known.natural.z, known.free.z])
@@ -77,12 +76,12 @@ def find_modes(density: Density, known: Modes | None = None) -> Modes:
         return _modes(density, both, others, None, -np.inf)
     engine, factor = density.engine.thinned(_MAX_STEPS)
     is_part = factor > 1
-    few = Density(density.hypothesis, engine, factor) if is_part else density
-    starts = _starts(few)
+    thinned = Density(density.hypothesis, engine, factor) if is_part else density
+    starts = _starts(thinned)
     others, left, left_value = starts.others, starts.left, starts.left_value
     if is_part:
-        # The modes of a part of the data are where those of all are sought.
-        near = _maximise(few, np.concatenate([starts.both, others]))
+        # Search from the modes of the thinned data.
+        near = _maximise(thinned, np.concatenate([starts.both, others]))
         order = 1 + np.argsort([-m.value if m.converged else np.inf for m in near[1:]])
         best = [near[i].z for i in order if near[i].converged][:3] or [starts.both[1]]
         natural = near[0].z if near[0].converged else starts.both[0]
@@ -103,14 +102,14 @@ def _modes(
     found = _maximise(density, np.concatenate([both, others]))
     natural_mode, first, rest = found[0], found[1], found[2:]
     every = [first, *rest]
-    usable = [m for m in every if m.converged and m.value > first.value + _HIGHER]
+    usable = [m for m in every if m.converged and m.value > first.value + _MIN_GAIN]
     best_mode = max(usable, key=lambda m: m.value) if usable else first
     every = [best_mode, *(m for m in every if m is not best_mode)]
-    # The search for the mode of θ may have ended on a lower peak, or at a bound.
-    is_lower = density.at(best_mode.z[None]).natural[0] > natural_mode.value + _HIGHER
+    # The search for the mode of θ may have ended at a lower peak, or at a bound.
+    is_lower = density.at(best_mode.z[None]).natural[0] > natural_mode.value + _MIN_GAIN
     if best_mode is not first or is_lower:
-        (again,) = _maximise(density, best_mode.z[None], natural=1)
-        if (again.converged or is_lower) and again.value > natural_mode.value + _HIGHER:
+        (again,) = _maximise(density, best_mode.z[None])
+        if (again.converged or is_lower) and again.value > natural_mode.value + _MIN_GAIN:
             natural_mode = again
     log_mass = _log_masses(every)
     lost = [(m.z, m.value) for m in every if not m.converged and np.isfinite(m.value)]
@@ -120,15 +119,14 @@ def _modes(
     return Modes(natural_mode, best_mode, tuple(every), log_mass, places, masses)
 
 
-def _maximise(density: Density, starts: FloatArray, natural: int = 1) -> list[Maximum]:
-    """Maxima from each start: of the density of θ for the first `natural`, then of that of z."""
+def _maximise(density: Density, starts: FloatArray) -> list[Maximum]:
+    """Maximise the density of θ from the first start, and that of z from the others."""
 
-    def function(z: FloatArray, which: NDArray[np.int64]) -> FloatArray:
+    def function(z: FloatArray, start: NDArray[np.int64]) -> FloatArray:
         points = density.at(z)
-        return np.where(which < natural, points.natural, points.free)
+        return np.where(start == 0, points.natural, points.free)
 
-    kinds = [0] * natural + [1] * (len(starts) - natural)
-    return maximise(function, starts, kinds)
+    return maximise(function, starts, [0] + [1] * (len(starts) - 1))
 
 
 @dataclass(frozen=True)
@@ -140,34 +138,34 @@ class _Starts:
 
 
 def coarse_values(hypothesis: Hypothesis, index: int, tau: float, facts: PriorFacts) -> FloatArray:
-    """Values of one parameter beside the scale at which posteriors are looked for.
+    """Choose values of one parameter beside the scale for a coarse search.
 
     Args:
         hypothesis: Model family and prior.
-        index: Place in θ of the parameter.
+        index: Index of the parameter in θ.
         tau: Sampling time.
-        facts: Of the priors.
+        facts: Summaries of the priors.
     """
     unit = _unit(hypothesis, index, tau)
-    line = _line(hypothesis, index, unit, float(facts.mean[index]), facts)
+    line = _line_values(hypothesis, index, unit, float(facts.mean[index]), facts)
     if hypothesis.signed[index]:
         return line
-    return np.concatenate([_axis(hypothesis, index, unit, _N_POINTS[1], facts), line])
+    return np.concatenate([_grid_values(hypothesis, index, unit, _N_POINTS[1], facts), line])
 
 
 def _unit(hypothesis: Hypothesis, index: int, tau: float) -> float:
-    """Natural unit of a parameter, made of tau and of the length √(kτ)."""
+    """Return the natural unit of a parameter, from tau and the length √(kτ)."""
     about = hypothesis.model.parameters[hypothesis.names[index]]
     return float(tau ** (about.time_power + 0.5 * about.length_power))
 
 
 def _starts(density: Density) -> _Starts:
-    """The best of a grid for the density of θ and for that of z, and other maxima of the latter.
+    """Find the best points of a grid for the densities of θ and z, and other maxima of the latter.
 
-    Every parameter runs over decades of its natural unit, made of tau and of the length √(kτ); a
-    pure number in an interval runs over that, and what may be negative stays at its prior's mean.
-    The unit of length, and with it the scale parameter, is the most likely at each grid point.
-    Through the best point each parameter but the scale then runs along a finer line of its own.
+    The grid covers decades of each parameter in its natural unit, from tau and the length √(kτ). A
+    dimensionless parameter with a uniform prior covers its interval, and a signed parameter stays
+    at its prior mean. The unit of length, and with it the scale, is the most likely at each point.
+    Then each parameter except the scale varies along a finer line through the best point.
     """
     hypothesis = density.hypothesis
     model, names = hypothesis.model, hypothesis.names
@@ -176,15 +174,15 @@ def _starts(density: Density) -> _Starts:
     units = [_unit(hypothesis, i, density.engine.tau) for i in range(len(names))]
     signed = hypothesis.signed
     on_grid = [i for i in range(len(names)) if i != place and not signed[i]]
-    n_points = _N_POINTS.get(max(len(on_grid), 1), _FEWEST)
-    axes = [_axis(hypothesis, i, units[i], n_points, facts) for i in on_grid]
+    n_points = _N_POINTS.get(max(len(on_grid), 1), _MIN_POINTS)
+    axes = [_grid_values(hypothesis, i, units[i], n_points, facts) for i in on_grid]
     grid = np.meshgrid(*axes, indexing="ij") if axes else []
     theta = np.tile(facts.mean, (grid[0].size if axes else 1, 1))
     for i, values in zip(on_grid, grid, strict=True):
         theta[:, i] = values.reshape(-1)
     if place is not None:
         theta[:, place] = 1.0
-    points = _judge(density, theta, place)
+    points = _evaluate(density, theta, place)
     natural, free = (int(np.argmax(values)) for values in (points.natural, points.free))
     both = points.z[[natural, free]]
     along = [i for i in range(len(names)) if i != place]
@@ -200,17 +198,17 @@ def _starts(density: Density) -> _Starts:
     best = points.theta[free].copy()
     if place is not None:
         best[place] = 1.0
-    lines = [_line(hypothesis, i, units[i], best[i], facts) for i in along]
+    lines = [_line_values(hypothesis, i, units[i], best[i], facts) for i in along]
     rows = []
     for i, line in zip(along, lines, strict=True):
         row = np.tile(best, (len(line), 1))
         row[:, i] = line
         rows.append(row)
-    seen = _judge(density, np.concatenate(rows), place)
+    on_lines = _evaluate(density, np.concatenate(rows), place)
     tops: list[tuple[float, FloatArray]] = []
     low = 0
     for i, line in zip(along, lines, strict=True):
-        values, z = seen.free[low : low + len(line)], seen.z[low : low + len(line)]
+        values, z = on_lines.free[low : low + len(line)], on_lines.z[low : low + len(line)]
         low += len(line)
         padded = np.concatenate([[-np.inf], values, [-np.inf]])
         is_top = (values > padded[:-2]) & (values >= padded[2:]) & np.isfinite(values)
@@ -224,10 +222,10 @@ def _starts(density: Density) -> _Starts:
     return _Starts(both, stacked, left, float(left_value))
 
 
-def _judge(density: Density, theta: FloatArray, place: int | None) -> Points:
-    """Evaluate at parameters, with lengths in units that make whitened displacements of size one.
+def _evaluate(density: Density, theta: FloatArray, place: int | None) -> Points:
+    """Evaluate the density, with the unit of length at which whitened displacements have size one.
 
-    A length that is known is left as it is, and the start is a little worse.
+    Fixed lengths are not rescaled, which makes the starts slightly worse.
     """
     hypothesis = density.hypothesis
     scaled = theta
@@ -244,36 +242,33 @@ def _judge(density: Density, theta: FloatArray, place: int | None) -> Points:
 
 
 def _is_local_maximum(table: FloatArray) -> NDArray[np.bool_]:
-    """Which values none of their neighbours exceeds."""
+    """Find values that no neighbour exceeds."""
     from scipy.ndimage import maximum_filter
 
     highest = maximum_filter(table, size=3, mode="constant", cval=-np.inf)
     return np.asarray((table == highest) & np.isfinite(table))
 
 
-def _axis(
+def _grid_values(
     hypothesis: Hypothesis, i: int, unit: float, n_points: int, facts: PriorFacts
 ) -> FloatArray:
+    """Return the values of one parameter on the grid."""
     name = hypothesis.names[i]
     parameter = hypothesis.model.parameters[name]
     is_pure = not (parameter.length_power or parameter.time_power)
     if isinstance(hypothesis.priors[name], Uniform) and is_pure:
-        low, high = _ends(facts, i)
+        # Ends of the prior, from two of its quantiles.
+        first, last = facts.quantiles[i, 0], facts.quantiles[i, -1]
+        margin = (last - first) / (len(facts.quantiles[i]) - 1)
+        low, high = first - margin, last + margin
         return low + (high - low) * np.linspace(0.0, 1.0, n_points + 2)[1:-1]
     return unit * 10 ** np.linspace(*_DECADES, n_points)
 
 
-def _ends(facts: PriorFacts, i: int) -> tuple[float, float]:
-    """Ends of a uniform prior, from two of its quantiles."""
-    first, last = facts.quantiles[i, 0], facts.quantiles[i, -1]
-    margin = (last - first) / (len(facts.quantiles[i]) - 1)
-    return first - margin, last + margin
-
-
-def _line(
+def _line_values(
     hypothesis: Hypothesis, i: int, unit: float, best: float, facts: PriorFacts
 ) -> FloatArray:
-    """Values of one parameter in rising order, that of the best point among them."""
+    """Return the values of one parameter on a line, in ascending order and including the best."""
     prior = hypothesis.priors[hypothesis.names[i]]
     decades = unit * 10 ** np.linspace(*_LINE_DECADES, _N_LINE)
     if prior.is_signed:
@@ -288,6 +283,7 @@ def _line(
 
 
 def _log_masses(modes: list[Maximum]) -> FloatArray:
+    """Compute ln of the mass of each mode; minus infinity for failed searches and repeats."""
     n, n_dim = len(modes), len(modes[0].z)
     log_mass = np.full(n, -np.inf)
     for a, mode in enumerate(modes):
@@ -299,7 +295,7 @@ def _log_masses(modes: list[Maximum]) -> FloatArray:
         for other in modes[:a]:
             step = mode.z - other.z
             pair = [m.hessian for m in (mode, other) if np.isfinite(m.hessian).all()]
-            repeats = repeats or min(float(-step @ h @ step) for h in pair) < _SAME**2
+            repeats = repeats or min(float(-step @ h @ step) for h in pair) < _MIN_DISTANCE**2
         if np.isfinite(value) and not repeats:
             log_mass[a] = value
     return log_mass

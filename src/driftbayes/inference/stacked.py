@@ -1,12 +1,6 @@
-"""Evidences of many data sets side by side: records, and summaries of their posteriors."""
+"""Evidences and posteriors of many data sets at once."""
 
-__all__ = [
-    "StackSolution",
-    "StackedSummary",
-    "solve_stack",
-    "stack_records",
-    "summarise_stack",
-]
+__all__ = ["StackSolution", "StackedSummary", "solve_stack", "stack_records", "summarise_stack"]
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,25 +14,25 @@ from driftbayes.inference.evidence import QUANTILES, Evidence, ParameterEstimate
 from driftbayes.inference.formulas import points_at, prior_facts
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.posterior import DEPTH, N_DENSITY, NEGLIGIBLE, described
-from driftbayes.inference.quadrature import CAUTION, MAX_TAIL
+from driftbayes.inference.quadrature import ERROR_FACTORS, MAX_TAIL
 from driftbayes.inference.quantiles import line_quantiles, tabulated_quantiles
 from driftbayes.inference.scale import scale_posterior
 from driftbayes.inference.stacked_density import StackedDensity, StackedPoints, stacked_density
 from driftbayes.inference.stacked_lattice import Lines, integrate_lines
 from driftbayes.inference.stacked_search import find_stacked_modes
-from driftbayes.likelihood.kalman import LOG_2PI, gaussian_log_density
+from driftbayes.likelihood.gaussian import LOG_2PI, gaussian_log_density
 from driftbayes.typing import FloatArray, IntArray
 
 
 def stack_records(
     hypothesis: Hypothesis, data: Batch, found: "StackSolution"
 ) -> Iterator[tuple[int, Evidence]]:
-    """Number and evidence of each data set that was solved, if its posterior was described.
+    """Yield index and evidence of each solved data set, if its posterior was described.
 
     Args:
         hypothesis: Model family and prior.
         data: All data sets.
-        found: Those that were solved.
+        found: Solution of some data sets.
     """
     described = found.described
     if described is None:
@@ -46,7 +40,7 @@ def stack_records(
     summary, n_parameters = described.summary, len(hypothesis.names)
     about, priors = hypothesis.model.parameters, hypothesis.describe()
     prior_sd = prior_facts(hypothesis).log_sd
-    # (data set, parameter, number), in the order of the fields of an estimate.
+    # (data set, parameter, field), in the order of the fields of an estimate.
     numbers = np.stack(
         [
             described.theta_map,
@@ -68,14 +62,14 @@ def stack_records(
         strict=True,
     )
     for row, (i, log_z, error, n, fit, expected) in enumerate(columns):
-        tau, units = data.tau(i), data.units(i)
+        units = data.units(i)
         estimates = {}
         for j in range(n_parameters):
             name = hypothesis.names[j]
-            mode, mean, sd, log_mean, log_sd, gain = numbers[row][j]
+            mode, mean, sd, log_mean, log_sd, contraction = numbers[row][j]
             estimates[name] = ParameterEstimate(
                 *(name, about[name].unit(*units), priors[name], mode, mean, sd),
-                *(summary.quantiles[row, j], log_mean, log_sd, gain),
+                *(summary.quantiles[row, j], log_mean, log_sd, contraction),
             )
         yield (
             i,
@@ -90,7 +84,7 @@ def stack_records(
                 expected_log_likelihood=expected,
                 status=Status.OK,
                 warnings=parameter_warnings(hypothesis, estimates, data.tau_text(i)),
-                tau=tau,
+                tau=data.tau(i),
                 time_unit=units[1],
                 data_fingerprint=data.fingerprint(i),
                 n_evaluations=n,
@@ -107,8 +101,8 @@ class StackedSummary:
         mean: (set, parameter).
         cov: (set, parameter, parameter).
         quantiles: (set, parameter, probability).
-        log_mean: Means of ln θ; of θ itself where it is signed.
-        log_sd: Standard deviations of the same.
+        log_mean: Means of ln θ; of θ if it is signed.
+        log_sd: Standard deviations of ln θ or θ.
         expected_log_likelihood: Mean of ln L.
     """
 
@@ -128,27 +122,26 @@ def summarise_stack(
     fits: FloatArray,
     lines: Lines | None,
 ) -> StackedSummary:
-    """Summarise posteriors that are known by weighted nodes.
+    """Summarise posteriors given by weighted nodes.
 
     Args:
         density: Hypothesis and data.
-        n: Count of the Gaussian terms of each data set.
-        log_weights: ln of the weight of each node, (set, node); -inf where there is none.
+        n: Number of scalar displacements of each data set.
+        log_weights: ln of the weight of each node, (set, node); -inf if there is none.
         fits: θ of the parameter left, log-determinant and quadratic form, (set, node, 3).
         lines: Lattices of the parameter left; None if there is none.
     """
     hypothesis, place, left, form = density.hypothesis, density.place, density.left, density.form
     n_sets, n_parameters = len(n), len(hypothesis.names)
     peak = log_weights.max(axis=1, keepdims=True)
-    # Only nodes that matter, one after another.
+    # Relevant nodes, data set after data set.
     owner, node = np.nonzero(log_weights > peak - DEPTH)
     begins = np.searchsorted(owner, np.arange(n_sets))
     weights = np.exp(log_weights[owner, node] - peak[owner, 0])
     weights = weights / np.add.reduceat(weights, begins)[owner]
     theta, log_det, quadratic = fits[owner, node].T
     count = n[owner]
-    shape, rate = (np.full(len(owner), value) for value in (form.shape, form.rate))
-    scales, log_inner = scale_posterior(count, quadratic, shape, rate)
+    scales, log_inner = scale_posterior(count, quadratic, form)
     inner = np.exp(log_inner)
     inner /= inner.sum(axis=1, keepdims=True)
     log_scales = np.log(scales)
@@ -208,7 +201,7 @@ def _log_scale_quantiles(
     log_scales: FloatArray,
     inner: FloatArray,
 ) -> FloatArray:
-    """Quantiles of ln c from its marginal density, a mixture over the nodes."""
+    """Compute quantiles of ln c from its marginal density, a mixture over the nodes."""
     n_sets = int(owner[-1]) + 1
     highest = np.maximum.reduceat(weights, np.searchsorted(owner, np.arange(n_sets)))
     kept = np.flatnonzero(weights > NEGLIGIBLE * highest[owner])
@@ -216,9 +209,9 @@ def _log_scale_quantiles(
     count, quadratic = count[kept], quadratic[kept]
     begins = np.searchsorted(owner, np.arange(n_sets))
     log_scales = log_scales[kept]
-    matter = weights[:, None] * inner[kept] > np.exp(-DEPTH) * highest[owner, None]
-    low = np.where(matter, log_scales, np.inf).min(axis=1)
-    high = np.where(matter, log_scales, -np.inf).max(axis=1)
+    is_relevant = weights[:, None] * inner[kept] > np.exp(-DEPTH) * highest[owner, None]
+    low = np.where(is_relevant, log_scales, np.inf).min(axis=1)
+    high = np.where(is_relevant, log_scales, -np.inf).max(axis=1)
     low, high = np.minimum.reduceat(low, begins), np.maximum.reduceat(high, begins)
     v = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, N_DENSITY)
     rise, fall = np.exp(v), np.exp(-v)
@@ -233,22 +226,22 @@ def _log_scale_quantiles(
     return np.asarray(low[:, None] + (high - low)[:, None] * places / (N_DENSITY - 1))
 
 
-# Data sets at a time: the nodes of more would leave the cache of the processor.
-_AT_ONCE = 256
-# Widths of a lattice, as for one data set.
-_NARROWEST, _WIDEST = 1e-10, 2.0
+# Data sets per batch, whose nodes fit into the processor cache.
+_BATCH_SIZE = 256
+# Limits of the width of a lattice, as for one data set.
+_MIN_WIDTH, _MAX_WIDTH = 1e-10, 2.0
 
 
 @dataclass(frozen=True)
 class StackSolution:
-    """Evidences of the data sets of a batch that were solved.
+    """Evidences of the solved data sets of a batch.
 
     Args:
-        sets: Which data sets.
+        sets: Indices of the data sets.
         log_evidence: ln Z.
-        error: Its error.
-        n_nodes: Nodes of the quadrature.
-        described: Modes and posteriors, if they were asked for.
+        error: Error of ln Z.
+        n_nodes: Number of nodes of the quadrature.
+        described: Modes and posteriors, if requested.
     """
 
     sets: IntArray
@@ -264,7 +257,7 @@ class Described:
 
     Args:
         theta_map: Mode of the density of θ, (set, parameter).
-        log_likelihood_at_map: ln L there.
+        log_likelihood_at_map: ln L at this mode.
         summary: Moments and quantiles.
     """
 
@@ -276,27 +269,27 @@ class Described:
 def solve_stack(
     hypothesis: Hypothesis, data: Batch, tolerance: float, *, describe: bool
 ) -> Iterator[StackSolution]:
-    """Integrate the evidences of the data sets of a batch, some hundreds at a time.
+    """Integrate the evidences of the data sets of a batch, hundreds at a time.
 
     Args:
         hypothesis: Model family and prior.
-        data: Data sets; nothing comes of kinds that are solved one by one.
+        data: Data sets; nothing is yielded if they cannot be solved together.
         tolerance: Accepted error of ln Z, in nats.
-        describe: Whether modes and posteriors are wanted too.
+        describe: Whether to compute modes and posteriors too.
     """
     density = stacked_density(hypothesis, data)
     if density is None:
         return
-    solve = _closed_form if density.left is None else _integrated
-    for low in range(0, len(density.stack), _AT_ONCE):
-        sets = np.arange(low, min(low + _AT_ONCE, len(density.stack)))
+    solve = _solve_closed if density.left is None else _solve_quadrature
+    for low in range(0, len(density.stack), _BATCH_SIZE):
+        sets = np.arange(low, min(low + _BATCH_SIZE, len(density.stack)))
         yield solve(density, sets, tolerance, describe=describe)
 
 
-def _closed_form(
+def _solve_closed(
     density: StackedDensity, sets: IntArray, tolerance: float, *, describe: bool
 ) -> StackSolution:
-    """No parameter is left: ln Z is a Bessel function, and the mode solves a quadratic equation."""
+    """Solve without other parameters: ln Z is a Bessel function, the mode a quadratic root."""
     taus, group = np.unique(density.stack.taus[sets], return_inverse=True)
     sets = sets[np.argsort(group, kind="stable")]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(group))])
@@ -308,15 +301,15 @@ def _closed_form(
     if describe and len(sets):
         fits = np.stack([points.theta, points.log_det, points.quadratic], axis=1)[:, None]
         summary = summarise_stack(density, points.n, np.zeros((len(sets), 1)), fits, None)
-        described = _described(density, points, summary)
+        described = _describe(density, points, summary)
     n_nodes = np.ones(len(sets), dtype=np.int64)
     return StackSolution(sets, values, 1e-15 * np.abs(values), n_nodes, described)
 
 
-def _integrated(
+def _solve_quadrature(
     density: StackedDensity, sets: IntArray, tolerance: float, *, describe: bool
 ) -> StackSolution:
-    """One parameter is left: the trapezoid rule around the mode."""
+    """Integrate over one other parameter by the trapezoid rule around the mode."""
     modes = find_stacked_modes(density, sets, with_natural=describe)
     sets = sets[modes.certain]
 
@@ -325,35 +318,37 @@ def _integrated(
         extras = np.stack([points.theta, points.log_det, points.quadratic], axis=1)
         return density.log_integrand(points), extras
 
-    caution = CAUTION[1]
+    error_factor = ERROR_FACTORS[1]
     lines = integrate_lines(
         log_f,
         modes.free.z[modes.certain],
-        modes.free.width[modes.certain].clip(_NARROWEST, _WIDEST),
-        tolerance=tolerance / caution,
+        modes.free.width[modes.certain].clip(_MIN_WIDTH, _MAX_WIDTH),
+        tolerance=tolerance / error_factor,
         max_tail=MAX_TAIL,
     )
-    # The rounding of a huge log-evidence is no error of the quadrature.
+    # Rounding of a large log-evidence is not an error of the quadrature.
     accepted = np.maximum(tolerance, 2e-14 * np.abs(lines.log_integral))
-    good = np.isfinite(lines.log_integral) & lines.contained & (caution * lines.error <= accepted)
-    # Other local maxima must have nodes too.
+    good = (
+        np.isfinite(lines.log_integral) & lines.contained & (error_factor * lines.error <= accepted)
+    )
+    # The nodes must cover other local maxima too.
     good &= np.all((lines.ends - modes.reach[modes.certain]) * (-1, 1) >= 0, axis=1)
-    lines, owner = lines[good], sets[good]
+    lines, sets = lines[good], sets[good]
     described = None
-    if describe and len(owner):
+    if describe and len(sets):
         assert modes.natural is not None
         points = modes.natural.points[np.flatnonzero(modes.certain)[good]]
         summary = summarise_stack(
-            density, density.stack.n[owner], lines.log_weights, lines.extras, lines
+            density, density.stack.n[sets], lines.log_weights, lines.extras, lines
         )
-        described = _described(density, points, summary)
-    return StackSolution(owner, lines.log_integral, caution * lines.error, lines.n_nodes, described)
+        described = _describe(density, points, summary)
+    return StackSolution(
+        sets, lines.log_integral, error_factor * lines.error, lines.n_nodes, described
+    )
 
 
-def _described(
-    density: StackedDensity, points: StackedPoints, summary: StackedSummary
-) -> Described:
-    """Modes with their likelihoods, from what was found at the modes of the density of θ."""
+def _describe(density: StackedDensity, points: StackedPoints, summary: StackedSummary) -> Described:
+    """Describe posteriors by their summary and the modes of the density of θ."""
     scale = density.most_likely_scale(points, natural=True)
     theta_map = np.empty((len(scale), len(density.hypothesis.names)))
     theta_map[:, density.place] = scale

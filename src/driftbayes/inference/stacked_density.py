@@ -1,4 +1,4 @@
-"""ln p(D, θ) of one hypothesis and many data sets, at many points at once."""
+"""Log-density of one hypothesis and many data sets, at many points at once."""
 
 __all__ = ["StackedDensity", "StackedPoints", "stacked_density"]
 
@@ -14,20 +14,20 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.scale import GammaForm, gamma_form, log_scale_evidence, most_likely_scale
 from driftbayes.likelihood import SecondMoments
-from driftbayes.likelihood.kalman import LOG_2PI
+from driftbayes.likelihood.gaussian import LOG_2PI
 from driftbayes.likelihood.moments import MomentStack
 from driftbayes.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class StackedPoints:
-    """What was found at some points, each of one data set.
+    """Priors and Gaussian terms at points, each of one data set.
 
     Args:
-        theta: Parameter that is left; 1 if none is.
-        log_prior: ln p(θ) of it.
-        log_jacobian: ln |dθ/dz|.
-        n: Count of the Gaussian terms.
+        theta: Parameter beside the scale; 1 if there is none.
+        log_prior: ln p(θ) of this parameter.
+        log_jacobian: ln |dθ/dz| of this parameter.
+        n: Number of scalar displacements.
         log_det: Log-determinant at unit scale.
         quadratic: Quadratic form at unit scale.
     """
@@ -40,8 +40,8 @@ class StackedPoints:
     quadratic: FloatArray
 
     def __getitem__(self, which: NDArray[Any]) -> "StackedPoints":
-        """Some of the points."""
-        return StackedPoints(*(getattr(self, one.name)[which] for one in fields(self)))
+        """Select points."""
+        return StackedPoints(*(getattr(self, part.name)[which] for part in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,8 @@ class StackedDensity:
         hypothesis: Model family and prior.
         stack: The data sets.
         form: Prior of the scale.
-        place: Place in θ of the scale.
-        left: Place in θ of the parameter that is left; None if there is none.
+        place: Index of the scale in θ.
+        left: Index of the other parameter in θ; None if there is none.
     """
 
     hypothesis: Hypothesis
@@ -63,62 +63,61 @@ class StackedDensity:
     left: int | None
 
     def at(self, owner: IntArray, z: FloatArray) -> StackedPoints:
-        """Evaluate data sets `owner` at points `z` of the coordinate left, one each."""
-        offsets = np.arange(len(owner) + 1)
-        return self.shared(z, self.stack.taus[owner], offsets, owner)
+        """Evaluate data sets `owner` at points `z` of the other coordinate, one each."""
+        return self.shared(z, self.stack.taus[owner], np.arange(len(owner) + 1), owner)
 
-    # Where nothing is finite the search says so, not NumPy in a warning.
+    # Non-finite values are reported by the search, not by NumPy warnings.
     @np.errstate(all="ignore")
     def shared(
         self, z: FloatArray, taus: FloatArray, offsets: IntArray, members: IntArray
     ) -> StackedPoints:
-        """Evaluate several data sets at each point; they must have its sampling time.
+        """Evaluate several data sets of the same sampling time at each point.
 
         Args:
-            z: Points of the coordinate left.
-            taus: Sampling time of each.
-            offsets: Where the members of each point begin, and where those of the last one end.
-            members: Data sets to evaluate at each point.
+            z: Points of the other coordinate.
+            taus: Sampling time of each point.
+            offsets: Start of the members of each point, and end of those of the last one.
+            members: Data sets to evaluate, point after point.
         """
         theta, log_prior, log_jacobian = self.points(z)
         covariance = formulas.autocovariances_at(self.hypothesis, theta, taus, self.stack.n_lags)
         log_det, quadratic = self.stack.terms(covariance, offsets, members)
-        of = np.repeat(np.arange(len(z)), np.diff(offsets))
-        own = np.ones(len(z)) if self.left is None else theta[:, self.left]
+        point = np.repeat(np.arange(len(z)), np.diff(offsets))
+        other = np.ones(len(z)) if self.left is None else theta[:, self.left]
         return StackedPoints(
-            theta=own[of],
-            log_prior=log_prior[of],
-            log_jacobian=log_jacobian[of],
+            theta=other[point],
+            log_prior=log_prior[point],
+            log_jacobian=log_jacobian[point],
             n=self.stack.n[members],
             log_det=log_det,
             quadratic=quadratic,
         )
 
     def points(self, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """θ at unit scale, (point, parameter), and ln p and ln |dθ/dz| of the parameter left."""
-        every = np.zeros((len(z), len(self.hypothesis.names)))
+        """Compute θ at unit scale, (point, parameter), and ln p and ln |dθ/dz| of the other one."""
+        shape = (len(z), len(self.hypothesis.names))
         if self.left is None:
-            every[:] = 1.0
-            return every, np.zeros(len(z)), np.zeros(len(z))
-        every[:, self.left] = z
-        theta, log_priors, log_jacobians = formulas.points_at(self.hypothesis, every)
+            return np.ones(shape), np.zeros(len(z)), np.zeros(len(z))
+        coordinates = np.zeros(shape)
+        coordinates[:, self.left] = z
+        theta, log_priors, log_jacobians = formulas.points_at(self.hypothesis, coordinates)
         theta = np.array(theta)
         theta[:, self.place] = 1.0
         return theta, log_priors[:, self.left], log_jacobians[:, self.left]
 
     def log_integrand(self, points: StackedPoints) -> FloatArray:
-        """Ln of the density of D and z, with the scale integrated out."""
+        """Compute ln of the density of D and z, with the scale integrated out."""
         values = log_scale_evidence(points.n, points.log_det, points.quadratic, self.form)
         values = values + points.log_prior + points.log_jacobian
         return np.where(values < np.inf, values, -np.inf)
 
     def most_likely_scale(self, points: StackedPoints, *, natural: bool) -> FloatArray:
-        """The scale at which the joint density is highest: that of θ, or of unconstrained z."""
+        """Compute the scale at which the joint density of θ, or of z, is highest."""
         return most_likely_scale(points.n, points.quadratic, self.form, natural=natural)
 
     @np.errstate(all="ignore")
     def log_profile(self, points: StackedPoints, *, natural: bool) -> FloatArray:
-        """Ln of the joint density at the most likely scale: of θ, or of unconstrained z."""
+        """Compute ln of the joint density of θ, or of z, at the most likely scale."""
         scale, form = self.most_likely_scale(points, natural=natural), self.form
         values = (
             -0.5 * (points.n * LOG_2PI + points.log_det + points.quadratic / scale)
@@ -132,14 +131,13 @@ class StackedDensity:
 
 
 def stacked_density(hypothesis: Hypothesis, data: Batch) -> StackedDensity | None:
-    """The density of all data sets of a batch; None where they cannot be taken side by side."""
+    """Make the density of all data sets of a batch; None if they cannot be solved together."""
     model, place = hypothesis.model, hypothesis.scale_index
-    # Options that change what sums mean are for one data set at a time.
-    is_plain = model.kind == "summed"
-    if place is None or len(hypothesis.names) > 2 or not is_plain or not data.is_summed:
+    # Models that need other sums are solved one data set at a time.
+    if place is None or len(hypothesis.names) > 2 or model.kind != "summed" or not data.is_summed:
         return None
     form = gamma_form(hypothesis.priors[hypothesis.names[place]])
-    moments = data.data
+    moments = data.moments
     if form is None or not isinstance(moments, SecondMoments):
         return None
     if not data.is_stacked:

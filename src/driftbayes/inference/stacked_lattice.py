@@ -1,4 +1,4 @@
-"""Integrate many smooth peaks of one coordinate side by side, as `node_lattice` does one."""
+"""Integration of many smooth one-dimensional peaks at once, as in `node_lattice`."""
 
 __all__ = ["Lines", "integrate_lines"]
 
@@ -12,9 +12,9 @@ from scipy.special import chdtri
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.lattice import (
-    EVEN,
     MAX_DISTANCE,
     MAX_RATIO,
+    SINH_SCALE,
     gaussian_spacing,
     line_aliasing,
     log_stretch,
@@ -23,12 +23,12 @@ from driftbayes.inference.lattice import (
 from driftbayes.inference.node_lattice import MAX_DEPTH, SLOWEST_DECAY, TAIL_SHARE, gaussian_reach
 from driftbayes.typing import FloatArray, IntArray
 
-# Takes the line of each point and its z; returns ln of the integrand, and anything to be kept.
+# Takes the line and the z of each point; returns ln of the integrand, and results to keep.
 LineDensity: TypeAlias = Callable[[IntArray, FloatArray], tuple[FloatArray, FloatArray]]
 
 _MAX_LEVELS = 4
 _MAX_ROUNDS = 60
-# Nodes that are added at an end at once, at most.
+# Maximum number of nodes added at an end at once.
 _MAX_ADDED = 16
 
 
@@ -39,13 +39,13 @@ class Lines:
     Args:
         center: Origin of w of each line; z = center + width · a sinh(w/a), a = 3.
         width: Unit of w in z.
-        spacing: Distance of neighbouring nodes in w.
+        spacing: Distance between neighbouring nodes in w.
         first: Index of the first node, in units of the spacing.
         n_nodes: Number of nodes of each line.
         log_values: ln of the integrand plus ln of the stretch, (line, node); -inf beyond the last.
-        extras: What else the integrand returned, (line, node, m).
+        extras: Additional results of the integrand, (line, node, m).
         log_integral: ln of the integral.
-        error: Estimate of its error, from the spacing and the tails.
+        error: Estimated error of the log-integral, from the spacing and the tails.
         contained: Whether the mass beyond the last nodes is within the tolerance.
     """
 
@@ -61,8 +61,8 @@ class Lines:
     contained: NDArray[np.bool_]
 
     def __getitem__(self, which: NDArray[Any]) -> "Lines":
-        """Some of the lines."""
-        return Lines(*(getattr(self, one.name)[which] for one in fields(self)))
+        """Select lines."""
+        return Lines(*(getattr(self, part.name)[which] for part in fields(self)))
 
     @property
     def log_weights(self) -> FloatArray:
@@ -82,16 +82,10 @@ class Lines:
         stretched = stretch(self.spacing[:, None] * index)
         return np.asarray(self.center[:, None] + self.width[:, None] * stretched)
 
-    @property
-    def z(self) -> FloatArray:
-        """Nodes, (line, node)."""
-        stretched = stretch(self.w)
-        return np.asarray(self.center[:, None] + self.width[:, None] * stretched)
-
 
 @dataclass
 class _Table:
-    """Nodes of one spacing: column c has the index `low` + c; NaN where there is no node."""
+    """Nodes of one spacing; column c has the index `low` + c, NaN marks missing nodes."""
 
     members: IntArray
     spacing: float
@@ -100,12 +94,12 @@ class _Table:
     extras: FloatArray
 
     def ends(self) -> tuple[IntArray, IntArray]:
-        """Columns of the first and the last node of each line; between them there is no gap."""
-        seen = ~np.isnan(self.values)
+        """Return the columns of the first and last node of each line, which has no gaps."""
+        is_node = ~np.isnan(self.values)
         n = self.values.shape[1]
-        return np.argmax(seen, axis=1), n - 1 - np.argmax(seen[:, ::-1], axis=1)
+        return np.argmax(is_node, axis=1), n - 1 - np.argmax(is_node[:, ::-1], axis=1)
 
-    def make_room(self, left: int, right: int) -> None:
+    def pad(self, left: int, right: int) -> None:
         """Add columns without nodes."""
         self.low -= left
         self.values = np.pad(self.values, ((0, 0), (left, right)), constant_values=np.nan)
@@ -124,14 +118,14 @@ def integrate_lines(
     """Integrate exp(log_f) over z for each line.
 
     Nodes, spacing and errors are those of `node_lattice.integrate` in one dimension. Lines whose
-    error stays above the tolerance are returned as they are.
+    error remains above the tolerance are returned too.
 
     Args:
         log_f: The integrand.
         center: A point near the peak of each line.
-        width: Its approximate standard deviation.
+        width: Approximate standard deviation of the peak.
         tolerance: Accepted error of ln of the integral.
-        max_tail: Mass beyond the last nodes, relative, if less than the tolerance asks for.
+        max_tail: Largest relative mass beyond the last nodes, if stricter than the tolerance.
 
     Raises:
         DriftbayesError: The tolerance is not positive.
@@ -149,7 +143,9 @@ def integrate_lines(
             return
         w: FloatArray = table.spacing * (columns + table.low).astype(np.float64)
         line = table.members[rows]
-        values, extras = log_f(line, center[line] + width[line] * EVEN * np.sinh(w / EVEN))
+        values, extras = log_f(
+            line, center[line] + width[line] * SINH_SCALE * np.sinh(w / SINH_SCALE)
+        )
         values = np.where(np.isnan(values), -np.inf, values) + log_stretch(w[:, None])
         if not table.extras.shape[2]:
             table.extras = np.zeros((*table.values.shape, extras.shape[1]))
@@ -167,15 +163,15 @@ def integrate_lines(
         if not len(table.members):
             break
         tail = _fill(table, depth, max_tail, evaluate)
-        log_integral, error, rounding = _sums(table, tail, width)
+        log_integral, error, rounding = _sum_nodes(table, tail, width)
         if level:
             change = np.abs(log_integral - out.log_integral[table.members])
             expected = np.minimum(change, 1.0) ** (2.0**SLOWEST_DECAY)
             error = np.where(np.isfinite(change), np.maximum(error, expected), error)
         out.keep(table, log_integral, error, tail <= tolerance)
-        # No spacing makes the rounding of a large ln Z smaller.
+        # A finer spacing does not reduce the rounding of a large ln Z.
         again = (error > np.maximum(tolerance, 2 * rounding)) & np.isfinite(log_integral)
-        table = _refined(table, again, evaluate)
+        table = _refine(table, again, evaluate)
     return out.lines(center, width)
 
 
@@ -185,7 +181,7 @@ def _fill(
     max_tail: float,
     evaluate: Callable[[_Table, IntArray, IntArray], None],
 ) -> FloatArray:
-    """Add nodes at both ends until what lies beyond is small; return an estimate of that."""
+    """Add nodes at both ends until the mass beyond is small; return an estimate of it."""
     n = len(table.members)
     tail, settled = np.full(n, np.inf), np.zeros(n, dtype=bool)
     limit = int(MAX_DISTANCE / table.spacing)
@@ -196,7 +192,7 @@ def _fill(
         begin, end = table.ends()
         low_high = np.argmax(high, axis=1)
         last_high = len(columns) - 1 - np.argmax(high[:, ::-1], axis=1)
-        # Two nodes beyond the last that matters, as far as nodes may lie.
+        # Two nodes beyond the last relevant one, within the largest distance.
         left = np.maximum(begin - (low_high - 2), 0)
         right = np.maximum(last_high + 2 - end, 0)
         left = np.minimum(left, np.maximum(begin + table.low + limit, 0))
@@ -211,14 +207,14 @@ def _fill(
             raised = ~settled
             depth[table.members[raised]] += 1.0 + np.log(tail[raised] / max_tail)
             continue
-        # More at once the longer the tail is.
+        # Add more nodes at once for longer tails.
         growth = min(2 ** (turn // 2), _MAX_ADDED)
         left = np.where(more & (left > 0), np.maximum(left, growth), 0)
         right = np.where(more & (right > 0), np.maximum(right, growth), 0)
-        room_left, room_right = max(int((left - begin).max()), 0), 0
-        room_right = max(int((end + right).max()) + 1 - len(columns), 0)
-        table.make_room(room_left, room_right)
-        begin, end = begin + room_left, end + room_left
+        n_left = max(int((left - begin).max()), 0)
+        n_right = max(int((end + right).max()) + 1 - len(columns), 0)
+        table.pad(n_left, n_right)
+        begin, end = begin + n_left, end + n_left
         rows = np.concatenate([np.repeat(np.arange(n), left), np.repeat(np.arange(n), right)])
         new = np.concatenate(
             [
@@ -231,13 +227,13 @@ def _fill(
 
 
 def _count_up(sizes: IntArray) -> IntArray:
-    """0, 1, ... up to each of the sizes, one after another."""
+    """Concatenate the ranges 0, 1, ... of all sizes."""
     ends = np.cumsum(sizes)
     return np.arange(int(ends[-1])) - np.repeat(ends - sizes, sizes)
 
 
 def _tail(table: _Table) -> FloatArray:
-    """Mass beyond the last nodes, relative: a geometric series beyond each end of both lattices."""
+    """Estimate the relative mass beyond the last nodes by geometric series."""
     peak = np.nanmax(table.values, axis=1)
     weights = np.nan_to_num(np.exp(table.values - peak[:, None]))
     begin, end = table.ends()
@@ -251,10 +247,10 @@ def _tail(table: _Table) -> FloatArray:
     return np.where(np.isfinite(peak), beyond / weights.sum(axis=1), np.inf)
 
 
-def _sums(
+def _sum_nodes(
     table: _Table, tail: FloatArray, width: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Ln of the integrals, their errors, and the part of rounding in these."""
+    """Compute log-integrals, their errors, and the contribution of rounding."""
     peak = np.nanmax(table.values, axis=1)
     weights = np.nan_to_num(np.exp(table.values - peak[:, None]))
     total = weights.sum(axis=1)
@@ -267,12 +263,12 @@ def _sums(
     return log_integral, error, rounding
 
 
-def _refined(
+def _refine(
     table: _Table,
     again: NDArray[np.bool_],
     evaluate: Callable[[_Table, IntArray, IntArray], None],
 ) -> _Table:
-    """Half the spacing for some lines: nodes are added between those that there are."""
+    """Halve the spacing of some lines by adding nodes between the existing ones."""
     values, extras = table.values[again], table.extras[again]
     n, n_columns = values.shape
     finer = _Table(
@@ -290,7 +286,7 @@ def _refined(
 
 
 class _Collected:
-    """The finest table of each line."""
+    """Results of the finest table of each line."""
 
     def __init__(self, n: int) -> None:
         self.log_integral = np.full(n, -np.inf)
@@ -304,13 +300,13 @@ class _Collected:
         error: FloatArray,
         contained: NDArray[np.bool_],
     ) -> None:
-        """Take the results of a table in place of those of coarser ones."""
+        """Replace the results of coarser tables."""
         self.log_integral[table.members] = log_integral
         self.error[table.members], self.contained[table.members] = error, contained
         self._tables.append((table, *table.ends()))
 
     def lines(self, center: FloatArray, width: FloatArray) -> Lines:
-        """All lines, each from its finest table."""
+        """Return all lines, each from its finest table."""
         n = len(center)
         spacing, first, n_nodes = np.ones(n), np.zeros(n, np.int64), np.zeros(n, np.int64)
         for table, begin, end in self._tables:

@@ -1,11 +1,6 @@
-"""Posterior modes of many data sets side by side."""
+"""Posterior modes of many data sets at once."""
 
-__all__ = [
-    "StackedModes",
-    "StackedPeaks",
-    "find_stacked_modes",
-    "stacked_maxima",
-]
+__all__ = ["StackedModes", "StackedPeaks", "find_stacked_modes", "stacked_maxima"]
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,26 +18,26 @@ from driftbayes.inference.stacked_density import StackedDensity, StackedPoints, 
 from driftbayes.priors import Exponential, Gamma, LogNormal
 from driftbayes.typing import FloatArray, IntArray
 
-# Another local maximum of the grid is negligible if it is lower by this, in nats.
+# Other local maxima of the grid are negligible if lower by this, in nats.
 _NEGLIGIBLE = 40.0
 _MAX_STEPS = 30
-# Widths of the peak that differences span: while it is sought, and at the end.
+# Span of the differences in widths of the peak: during the search, and at the end.
 _SPAN, _FINE_SPAN = 0.15, 0.03
-_WIDEST, _NARROWEST = 0.5, 1e-9
-# Newton decrements: good enough to go on with a fine span, and done.
+_MAX_WIDTH, _MIN_WIDTH = 0.5, 1e-9
+# Newton decrements: for the fine span, and for convergence.
 _NEAR, _DONE = 1e-6, 1e-14
 _STENCIL = np.array([0.0, 1.0, -1.0, 2.0, -2.0])
 
 
 @dataclass(frozen=True)
 class StackedPeaks:
-    """Highest points of one density of each data set.
+    """Maxima of one density of each data set.
 
     Args:
-        z: The parameter left.
-        width: Its standard deviation by the curvature of the profile.
-        slope: Derivative of the quadratic form by z.
-        points: What was found there.
+        z: Coordinate of the parameter beside the scale.
+        width: Its standard deviation from the curvature of the profile.
+        slope: Derivative of the quadratic form with respect to z.
+        points: Priors and Gaussian terms at the maxima.
     """
 
     z: FloatArray
@@ -51,19 +46,19 @@ class StackedPeaks:
     points: StackedPoints
 
     def __getitem__(self, which: NDArray[Any]) -> "StackedPeaks":
-        """Some of them."""
+        """Select maxima."""
         return StackedPeaks(self.z[which], self.width[which], self.slope[which], self.points[which])
 
 
 @dataclass(frozen=True)
 class StackedModes:
-    """Modes of the density of z, and of that of θ, by data set.
+    """Modes of the densities of z and of θ, by data set.
 
     Args:
-        certain: Whether the search found a mode of either density.
-        reach: First and last place of the grid with a local maximum that matters, (set, 2).
+        certain: Whether the search found a mode of each density.
+        reach: First and last point of the grid with a relevant local maximum, (set, 2).
         free: Modes of the density of z.
-        natural: Modes of the density of θ; None if they were not asked for.
+        natural: Modes of the density of θ; None if not requested.
     """
 
     certain: NDArray[np.bool_]
@@ -74,9 +69,9 @@ class StackedModes:
 
 @dataclass(frozen=True)
 class _Brackets:
-    """Places around the highest value of the grid, (set, 3), if it is not at an end of it.
+    """Points around the highest value of the grid, (set, 3), certain if it is not at an end.
 
-    Also the first and the last place with a local maximum that matters, (set, 2).
+    `reach` holds the first and the last point with a relevant local maximum, (set, 2).
     """
 
     z: FloatArray
@@ -92,25 +87,25 @@ def find_stacked_modes(
 
     Args:
         density: Hypothesis and data.
-        sets: Which data sets.
-        with_natural: Whether the mode of the density of θ is wanted too.
+        sets: Indices of the data sets.
+        with_natural: Whether to find the modes of the density of θ too.
     """
     free, natural = _brackets(density, sets)
-    lanes = [(free, False), (natural, True)] if with_natural else [(free, False)]
+    brackets = [free, natural] if with_natural else [free]
     n = len(sets)
-    owner = np.tile(sets, len(lanes))
-    is_natural = np.repeat([kind for _, kind in lanes], n)
-    z = np.concatenate([one.z for one, _ in lanes])
-    values = np.concatenate([one.values for one, _ in lanes])
-    certain = np.concatenate([one.certain for one, _ in lanes])
+    owner = np.tile(sets, len(brackets))
+    is_natural = np.arange(len(owner)) >= n
+    z = np.concatenate([bracket.z for bracket in brackets])
+    values = np.concatenate([bracket.values for bracket in brackets])
+    certain = np.concatenate([bracket.certain for bracket in brackets])
     peaks, found = _maximise(density, owner, is_natural, z, values, certain)
-    certain = np.asarray(found.reshape(len(lanes), n).all(axis=0))
-    both = [peaks[np.arange(n) + n * i] for i in range(len(lanes))]
+    certain = np.asarray(found.reshape(len(brackets), n).all(axis=0))
+    both = [peaks[np.arange(n) + n * i] for i in range(len(brackets))]
     return StackedModes(certain, free.reach, both[0], both[1] if with_natural else None)
 
 
 def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brackets]:
-    """The best of a grid that data sets with one sampling time share."""
+    """Bracket the modes by grids, which data sets of the same sampling time share."""
     hypothesis, left = density.hypothesis, density.left
     assert left is not None
     taus, group = np.unique(density.stack.taus[sets], return_inverse=True)
@@ -119,14 +114,15 @@ def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brac
     theta = np.tile(facts.mean, (sum(map(len, grids)), 1))
     theta[:, left] = np.concatenate(grids)
     edges = np.cumsum([0, *map(len, grids)])
-    every = unconstrained(hypothesis, theta)[:, left]
-    grids = [np.unique(every[a:b]) for a, b in pairwise(edges)]
+    z = unconstrained(hypothesis, theta)[:, left]
+    grids = [np.unique(z[a:b]) for a, b in pairwise(edges)]
     grids = [grid[np.isfinite(grid)] for grid in grids]
     members = [sets[group == i] for i in range(len(taus))]
-    sizes = np.repeat([len(one) for one in members], [len(grid) for grid in grids])
+    n_points = [len(grid) for grid in grids]
+    sizes = np.repeat([len(group_sets) for group_sets in members], n_points)
     points = density.shared(
         np.concatenate(grids),
-        np.repeat(taus, [len(grid) for grid in grids]),
+        np.repeat(taus, n_points),
         np.concatenate([[0], np.cumsum(sizes)]),
         np.concatenate([np.tile(m, len(g)) for m, g in zip(members, grids, strict=True)]),
     )
@@ -134,8 +130,8 @@ def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brac
     for natural in (False, True):
         values = density.log_profile(points, natural=natural)
         n = len(sets)
-        z, reach = np.zeros((n, 3)), np.zeros((n, 2))
-        out = _Brackets(z, np.zeros((n, 3)), reach, np.zeros(n, dtype=bool))
+        certain = np.zeros(n, dtype=bool)
+        out = _Brackets(np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 2)), certain)
         low = 0
         for i, grid in enumerate(grids):
             rows = np.flatnonzero(group == i)
@@ -149,7 +145,7 @@ def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brac
 
 
 def _highest(grid: FloatArray, table: FloatArray) -> _Brackets:
-    """The highest value of each row with its neighbours."""
+    """Find the highest value of each row with its neighbours."""
     padded = np.pad(table, ((0, 0), (1, 1)), constant_values=-np.inf)
     place = np.argmax(table, axis=1)
     peak = table[np.arange(len(table)), place]
@@ -174,15 +170,15 @@ def _maximise(
     values: FloatArray,
     certain: NDArray[np.bool_],
 ) -> tuple[StackedPeaks, NDArray[np.bool_]]:
-    """Maximum of each lane within its bracket, all in step.
+    """Maximise within each bracket, all at the same time.
 
-    Newton steps with differences of fourth order; one that would leave the bracket halves it.
+    Newton steps use fourth-order differences; a step out of the bracket is replaced by bisection.
     """
     low, z, high = bracket.T.copy()
     start, curvature = _parabola(bracket, values)
     z = np.where((start > low) & (start < high), start, z)
-    width = np.clip(1 / np.sqrt(curvature), _NARROWEST, None)
-    width = np.where(np.isfinite(width), width, _WIDEST)
+    width = np.clip(1 / np.sqrt(curvature), _MIN_WIDTH, None)
+    width = np.where(np.isfinite(width), width, _MAX_WIDTH)
     span = np.full(len(owner), _SPAN)
     found, change = np.zeros(len(owner), dtype=bool), np.full(len(owner), np.nan)
     fields = StackedPoints.__dataclass_fields__
@@ -191,7 +187,7 @@ def _maximise(
     for _ in range(_MAX_STEPS):
         if not len(active):
             break
-        unit = (span * np.minimum(width, _WIDEST))[active]
+        unit = (span * np.minimum(width, _MAX_WIDTH))[active]
         at = z[active, None] + unit[:, None] * _STENCIL
         points = density.at(np.repeat(owner[active], len(_STENCIL)), at.reshape(-1))
         natural = np.repeat(is_natural[active], len(_STENCIL))
@@ -210,8 +206,8 @@ def _maximise(
         found[active[done]] = True
         near = is_peak & (decrement < _NEAR)
         span[active[near]] = _FINE_SPAN
-        width[active[is_peak]] = np.clip(1 / np.sqrt(bend[is_peak]), _NARROWEST, None)
-        # Differences that reach over a peak narrower than they are tell nothing: look closer.
+        width[active[is_peak]] = np.clip(1 / np.sqrt(bend[is_peak]), _MIN_WIDTH, None)
+        # Differences wider than the peak are useless: use narrower ones.
         width[active[~usable]] *= 0.1
         rising = usable & (slope > 0)
         low[active[rising]] = z[active[rising]]
@@ -220,7 +216,7 @@ def _maximise(
         step = z[active] + np.where(is_peak, slope / bend, np.nan)
         inside = (step > low[active]) & (step < high[active])
         moved = np.where(inside, step, 0.5 * (low[active] + high[active]))
-        # A step too small to be seen ends where it is.
+        # Near the maximum, accept the Newton step without bracketing.
         moved = np.where(near | ~usable, np.where(near & np.isfinite(step), step, z[active]), moved)
         z[active] = np.where(done, z[active], moved)
         active = active[~done]
@@ -228,7 +224,7 @@ def _maximise(
 
 
 def _parabola(z: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Top and curvature of the parabola through three points, (lane, 3)."""
+    """Compute maximum and curvature of the parabolas through three points, (search, 3)."""
     first, second = np.diff(z, axis=1).T
     slopes = np.diff(values, axis=1).T / np.diff(z, axis=1).T
     curvature = 2 * (slopes[0] - slopes[1]) / (first + second)
@@ -236,13 +232,14 @@ def _parabola(z: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray
     return middle + slopes[0] / curvature, curvature
 
 
-_AT_ONCE = 256
+# Data sets per batch.
+_BATCH_SIZE = 256
 
 
 def stacked_maxima(hypothesis: Hypothesis, data: Batch) -> dict[int, tuple[Maximum, Maximum]]:
-    """Modes of the density of θ and of that of ln θ, by data set.
+    """Find the modes of the densities of θ and of ln θ, by data set.
 
-    Data sets are left out for which the search is not certain, or that have several modes.
+    Data sets with several modes or an uncertain search are left out.
 
     Args:
         hypothesis: Model family and prior.
@@ -250,17 +247,18 @@ def stacked_maxima(hypothesis: Hypothesis, data: Batch) -> dict[int, tuple[Maxim
     """
     density = stacked_density(hypothesis, data)
     left = None if density is None else density.left
-    # Only there ln θ is the unconstrained coordinate.
+    # Priors whose unconstrained coordinate is ln θ.
     positive = (Exponential, Gamma, LogNormal)
     if density is None or (
         left is not None and not isinstance(hypothesis.priors[hypothesis.names[left]], positive)
     ):
         return {}
     found: dict[int, tuple[Maximum, Maximum]] = {}
-    for low in range(0, len(density.stack), _AT_ONCE):
-        sets = np.arange(low, min(low + _AT_ONCE, len(density.stack)))
+    for low in range(0, len(density.stack), _BATCH_SIZE):
+        sets = np.arange(low, min(low + _BATCH_SIZE, len(density.stack)))
         if left is None:
-            free = natural = _without_search(density, sets)
+            zeros = np.zeros(len(sets))
+            free = natural = StackedPeaks(zeros, zeros, zeros, density.at(sets, zeros))
             certain = np.ones(len(sets), dtype=bool)
         else:
             modes = find_stacked_modes(density, sets, with_natural=True)
@@ -268,24 +266,18 @@ def stacked_maxima(hypothesis: Hypothesis, data: Batch) -> dict[int, tuple[Maxim
             free, natural = modes.free, modes.natural
             certain = modes.certain & (modes.reach[:, 0] == modes.reach[:, 1])
         both = (_maxima(density, natural, natural=True), _maxima(density, free, natural=False))
-        for i, is_one, *pair in zip(sets.tolist(), certain, *both, strict=True):
-            if is_one and all(one.converged for one in pair):
+        for i, is_certain, *pair in zip(sets.tolist(), certain, *both, strict=True):
+            if is_certain and all(maximum.converged for maximum in pair):
                 found[i] = (pair[0], pair[1])
     return found
 
 
-def _without_search(density: StackedDensity, sets: IntArray) -> StackedPeaks:
-    """No parameter is left."""
-    nothing = np.zeros(len(sets))
-    return StackedPeaks(nothing, nothing, nothing, density.at(sets, nothing))
-
-
 @np.errstate(all="ignore")
 def _maxima(density: StackedDensity, peaks: StackedPeaks, *, natural: bool) -> list[Maximum]:
-    r"""Maxima in all coordinates from those of the profile $\max_c$.
+    r"""Compute maxima in all coordinates from those of the profile $\max_c$.
 
-    Of $f(z, \ln c) = \dots - \beta\ln c - Q(z)/2c - \lambda c$ the second derivatives with the
-    scale are known, and that along z alone follows from the curvature of the profile.
+    The second derivatives of $f(z, \ln c) = \dots - \beta\ln c - Q(z)/2c - \lambda c$ that involve
+    the scale are known; that along z alone follows from the curvature of the profile.
     """
     points, place, left = peaks.points, density.place, density.left
     scale = density.most_likely_scale(points, natural=natural)

@@ -1,21 +1,21 @@
-"""Eigenvalues and factors of small symmetric matrices, in closed form up to two by two.
+"""Eigenvalues of small symmetric matrices, in closed form up to two by two.
 
-Most models have one or two parameters. For these a library call costs more than the arithmetic, and
-loading the library costs half a second of the first command.
+Most models have one or two parameters. A library call then costs more than the arithmetic, and
+loading the library adds half a second to the first command.
 """
 
-__all__ = ["cholesky", "eigh"]
+__all__ = ["eigh"]
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
 def eigh(matrix: Float[Array, "n n"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
-    r"""Eigenvalues in ascending order, and orthonormal eigenvectors as columns.
+    r"""Compute eigenvalues in ascending order, and orthonormal eigenvectors as columns.
 
-    Two by two: with $t = \tan\varphi$ the smaller root of $t^2 + 2\theta t - 1 = 0$,
+    For two by two matrices, with $t = \tan\varphi$ the smaller root of $t^2 + 2\theta t - 1 = 0$,
     $\theta = (c - a) / 2b$, the rotation by $\varphi$ makes $(a, b; b, c)$ diagonal, with
-    eigenvalues $a - tb$ and $c + tb$; no digits are lost (Jacobi).
+    eigenvalues $a - tb$ and $c + tb$, without cancellation (Jacobi).
     """
     n = matrix.shape[0]
     if n == 1:
@@ -33,16 +33,3 @@ def eigh(matrix: Float[Array, "n n"]) -> tuple[Float[Array, " n"], Float[Array, 
     vectors = jnp.stack([jnp.stack([cos, sin]), jnp.stack([-sin, cos])])
     in_order = values[0] <= values[1]
     return jnp.where(in_order, values, values[::-1]), jnp.where(in_order, vectors, vectors[:, ::-1])
-
-
-def cholesky(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """Lower-triangular factor of a positive definite matrix; NaN if it is not."""
-    n = matrix.shape[0]
-    if n == 1:
-        return jnp.sqrt(matrix)
-    if n > 2:
-        return jnp.linalg.cholesky(matrix)
-    first = jnp.sqrt(matrix[0, 0])
-    below = matrix[1, 0] / first
-    last = jnp.sqrt(matrix[1, 1] - below**2)
-    return jnp.stack([jnp.stack([first, jnp.zeros_like(first)]), jnp.stack([below, last])])

@@ -1,29 +1,21 @@
-r"""What a sampler samples: a prior density and a likelihood over unconstrained coordinates z."""
+r"""What a sampler samples: prior density and likelihood at many unconstrained points z at once."""
 
-__all__ = ["AbstractTarget", "Guide", "PosteriorTarget", "components_of", "guide_of"]
+__all__ = ["AbstractTarget", "Guide", "PosteriorTarget", "components_of", "finite", "guide_of"]
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
 
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.density import Density
+from driftbayes.inference.formulas import prior_quantiles
 from driftbayes.inference.proposals import Components
 from driftbayes.inference.search import Modes
-from driftbayes.jax_typing import Key, Scalar
-from driftbayes.likelihood.moments import AnyArray
-from driftbayes.models import Data
 from driftbayes.typing import FloatArray
 
 
-class AbstractTarget(eqx.Module):
-    r"""A posterior known up to its constant, the evidence $Z = \int L(z)\,\pi(z)\,\mathrm dz$.
-
-    A pytree: targets of one shape stack, and a sampler may be mapped over them.
-    """
+class AbstractTarget(ABC):
+    r"""A posterior known up to its constant, the evidence $Z = \int L(z)\,\pi(z)\,\mathrm dz$."""
 
     @property
     @abstractmethod
@@ -31,55 +23,51 @@ class AbstractTarget(eqx.Module):
         """Number of coordinates."""
 
     @abstractmethod
-    def log_prior(self, z: Float[Array, " parameter"]) -> Scalar:
-        """Ln π(z), normalised."""
+    def log_densities(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Ln π(z), normalised, and ln L(z) at each of many points.
+
+        Args:
+            z: Points, (point, parameter).
+
+        Returns:
+            Two arrays (point,); minus infinity, never NaN, where the model is impossible.
+        """
 
     @abstractmethod
-    def log_likelihood(self, z: Float[Array, " parameter"]) -> Scalar:
-        """Ln L(z); minus infinity, not NaN, where the model cannot be."""
-
-    @abstractmethod
-    def sample_prior(self, key: Key) -> Float[Array, " parameter"]:
-        """One draw from π."""
-
-    def log_joint(self, z: Float[Array, " parameter"]) -> Scalar:
-        """Ln L(z) π(z)."""
-        return self.log_likelihood(z) + self.log_prior(z)
+    def sample_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw n points from π, (point, parameter)."""
 
 
+@dataclass(frozen=True, eq=False)
 class PosteriorTarget(AbstractTarget):
-    """A hypothesis and its data, in the priors' own unconstrained coordinates.
+    """A hypothesis and its data, in the unconstrained coordinates of the priors.
 
     Args:
-        hypothesis: Model family and prior.
-        data: What an engine made of the displacements.
+        density: Joint density of data and parameters.
     """
 
-    hypothesis: Hypothesis
-    data: Data
+    density: Density
 
     @property
     def n_dim(self) -> int:
-        return len(self.hypothesis.names)
+        return len(self.density.hypothesis.names)
 
-    def log_prior(self, z: Float[Array, " parameter"]) -> Scalar:
-        theta = self.hypothesis.from_unconstrained(z)
-        value = self.hypothesis.log_prior(theta) + self.hypothesis.log_jacobian(z)
-        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+    def log_densities(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        points = self.density.at(z)
+        log_prior = (points.log_priors + points.log_jacobians).sum(axis=1)
+        return finite(log_prior), finite(points.log_likelihood)
 
-    def log_likelihood(self, z: Float[Array, " parameter"]) -> Scalar:
-        value = self.hypothesis.log_likelihood(self.hypothesis.from_unconstrained(z), self.data)
-        # Far out a parameter overflows; nothing is there.
-        return jnp.where(jnp.isnan(value), -jnp.inf, value)
-
-    def sample_prior(self, key: Key) -> Float[Array, " parameter"]:
-        keys = jax.random.split(key, self.n_dim)
-        priors = [self.hypothesis.priors[name] for name in self.hypothesis.names]
-        draws = [prior.sample(k) for prior, k in zip(priors, keys, strict=True)]
-        return self.hypothesis.to_unconstrained(jnp.stack(draws))
+    def sample_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
+        return prior_quantiles(self.density.hypothesis, rng.random((n, self.n_dim)))
 
 
-class Guide(eqx.Module):
+def finite(values: FloatArray) -> FloatArray:
+    """The values; minus infinity where a parameter overflows or a density is not defined."""
+    return np.where(np.isfinite(values), values, -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Guide:
     """A Gaussian that is roughly where the posterior is.
 
     Args:
@@ -88,15 +76,14 @@ class Guide(eqx.Module):
         converged: Whether the mode was found.
     """
 
-    center: Float[AnyArray, "*batch parameter"]
-    factor: Float[AnyArray, "*batch parameter parameter"]
-    converged: Bool[AnyArray, "*batch"]
+    center: FloatArray
+    factor: FloatArray
+    converged: bool = True
 
 
 def guide_of(modes: Modes) -> Guide:
-    """The guide of a sampler from the modes of the posterior."""
-    factor = _factor(modes.free.hessian)
-    return Guide(modes.free.z, factor, np.asarray(modes.free.converged))
+    """Make the guide of a sampler from the modes of the posterior."""
+    return Guide(modes.free.z, _factor(modes.free.hessian), bool(modes.free.converged))
 
 
 def components_of(modes: Modes) -> Components:

@@ -4,257 +4,284 @@ $$\ln Z = \sum_t \ln \big\langle L^{\beta_{t+1} - \beta_t} \big\rangle_{\beta_t}
   \qquad p_\beta(z) \propto L(z)^\beta\, \pi(z), \qquad 0 = \beta_0 < \dots < \beta_T = 1$$
 """
 
-__all__ = ["MAX_TEMPERATURES", "Run", "smc_core"]
+__all__ = ["Run", "Size", "Tuning", "temper"]
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 import numpy as np
-from jax.scipy.special import logsumexp
-from jaxtyping import Array, Bool, Float, Int
 
-from driftbayes.inference.metropolis import (
-    Chains,
-    fit_cloud,
-    log_likelihoods,
-    log_priors,
-    move,
-    n_lots,
-)
-from driftbayes.inference.schedule import Schedule, Tuning
+from driftbayes.errors import DriftbayesError
+from driftbayes.inference.log_sums import logsumexp
+from driftbayes.inference.metropolis import Chains, Cloud, fit_cloud, move, start_chains
 from driftbayes.inference.target import AbstractTarget
-from driftbayes.jax_typing import Key, Scalar
+from driftbayes.typing import FloatArray, IntArray
 
-# A step in temperature leaves this share of the particles effective.
+# A step in temperature leaves this share of the live particles effective.
 _EFFECTIVE = 0.5
-MAX_TEMPERATURES = 200
+_MAX_TEMPERATURES = 200
 
 
-class Run(eqx.Module):
-    """What the compiled part finds.
+@dataclass(frozen=True)
+class Size:
+    """Size of a run.
+
+    Args:
+        n_particles: Particles in each island, a multiple of n_moves.
+        n_islands: Number of islands, four or more.
+        n_moves: Moves of each chain at each temperature.
+    """
+
+    n_particles: int = 1024
+    n_islands: int = 16
+    n_moves: int = 16
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that cannot be divided into chains, or give no error."""
+        n_particles, n_moves = self.n_particles, self.n_moves
+        if n_moves < 1 or n_particles < n_moves or n_particles % n_moves:
+            msg = f"n_particles must be a multiple of n_moves, got {n_particles} and {n_moves}"
+            raise DriftbayesError(msg)
+        if self.n_islands < 4:
+            raise DriftbayesError(
+                "n_islands must be 4 or more, to have an error from their scatter, got "
+                f"{self.n_islands}"
+            )
+
+    @property
+    def n_chains(self) -> int:
+        """Chains in each island."""
+        return self.n_particles // self.n_moves
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """Temperature and proposals of one step.
+
+    Args:
+        beta: β after the step.
+        cloud: Mean and covariance of the proposals.
+        log_scale: Logarithm of the relative length of random-walk steps.
+        fit: Share of independent proposals that are accepted.
+    """
+
+    beta: float
+    cloud: Cloud
+    log_scale: float
+    fit: float
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Islands at the end of a run, and how they got there.
 
     Args:
         log_evidence: ln Z of each island.
         thermodynamic: The same by the integral of the mean of ln L over β.
-        z: Particles at the end, equally weighted within an island.
-        log_likelihoods: ln L of each.
-        beta: β that was reached; 1 if all went well.
+        z: Particles, (island, particle, parameter), equally weighted within an island.
+        log_likelihoods: ln L of each particle.
+        beta: β that was reached; 1 unless there were too many temperatures.
         n_temperatures: Number of steps from the prior to there.
-        n_evaluations: Evaluations of the likelihood, of all islands.
-        n_alive: Draws from the prior, of all islands, where the likelihood is above zero.
-        acceptance: Share of moves accepted at the temperature where it was least.
+        n_alive: Draws from the prior, in all islands, where the likelihood is above zero.
+        acceptance: Acceptance rate at the temperature where it was lowest.
         memory: Correlation of a coordinate before and after the moves at one temperature, for
             the coordinate and the temperature where it was largest.
-        n_chains: Chains of all islands together that temperatures and proposals were adapted to; 0
-            if it is not known.
-        schedule: Temperatures and proposals, if they were asked for.
+        n_adapted: Number of chains, in all islands, to which temperatures and proposals were
+            adapted; 0 if they come from another run.
+        schedule: Tuning of every step.
     """
 
-    log_evidence: Float[Array, " island"]
-    thermodynamic: Float[Array, " island"]
-    z: Float[Array, "island particle parameter"]
-    log_likelihoods: Float[Array, "island particle"]
-    beta: Scalar
-    n_temperatures: Int[Array, ""]
-    n_evaluations: Int[Array, ""]
-    n_alive: Int[Array, ""]
-    acceptance: Scalar
-    memory: Scalar
-    n_chains: int = 0
-    schedule: Schedule | None = None
+    log_evidence: FloatArray
+    thermodynamic: FloatArray
+    z: FloatArray
+    log_likelihoods: FloatArray
+    beta: float
+    n_temperatures: int
+    n_alive: int
+    acceptance: float
+    memory: float
+    n_adapted: int = 0
+    schedule: Sequence[Tuning] = ()
+
+    @property
+    def n_evaluations(self) -> int:
+        """Evaluations of the likelihood in all islands."""
+        return self.log_likelihoods.size * (1 + self.n_temperatures)
 
 
-class _State(eqx.Module):
-    """What goes from one temperature to the next."""
-
-    key: Key
-    z: Float[Array, "island particle parameter"]
-    log_l: Float[Array, "island particle"]
-    beta: Scalar
-    log_z: Float[Array, " island"]
-    thermodynamic: Float[Array, " island"]
-    log_scale: Scalar
-    fit: Scalar
-    n_temperatures: Int[Array, ""]
-    acceptance: Scalar
-    memory: Scalar
-    schedule: Schedule | None
-
-
-def smc_core(
+def temper(
     target: AbstractTarget,
-    key: Key,
-    n_particles: int,
-    n_islands: int,
-    n_moves: int,
-    schedule: Schedule | None = None,
+    rng: np.random.Generator,
+    size: Size,
+    schedule: Sequence[Tuning] | None = None,
 ) -> Run:
-    """All islands from prior to posterior; pure, may be compiled and mapped over targets.
+    r"""Take all islands from the prior to the posterior.
 
-    At each temperature n_particles / n_moves particles of an island are drawn by weight. Each
-    makes n_moves moves, and every place on its way is a particle of the next cloud, so that no
+    At each temperature n_particles / n_moves particles of an island are resampled. Each makes
+    n_moves moves, and every position along its path is a particle of the next cloud, so that no
     evaluation is wasted (Dau and Chopin, 2022).
 
-    Islands resample and move on their own. Temperatures and proposals come from all particles
-    together: they are adapted to the very particles they then serve, and the bias from that goes
-    down with the number of all of them instead of with that of one island. By a schedule that was
-    recorded by an earlier run there is no adaptation, and no bias.
-    """
-    key_prior, key = jax.random.split(key)
-    z = jax.vmap(target.sample_prior)(jax.random.split(key_prior, n_islands * n_particles))
-    # A draw at the very edge of the prior has no place in unconstrained coordinates.
-    inside = jnp.all(jnp.isfinite(z), axis=1)
-    z = jnp.where(inside[:, None], z, 0.0)
-    log_l = jnp.where(inside, log_likelihoods(target, z), -jnp.inf)
-    alive = jnp.isfinite(log_l)
-    zero, zeros = jnp.zeros((), dtype=log_l.dtype), jnp.zeros(n_islands, dtype=log_l.dtype)
-    # Without a live particle there is nowhere to go, and Z is zero.
-    log_z = jnp.where(jnp.any(alive), zeros, -jnp.inf)
-    start = _State(
-        key=key,
-        z=z.reshape(n_islands, n_particles, -1),
-        log_l=log_l.reshape(n_islands, n_particles),
-        beta=zero,
-        log_z=log_z,
-        thermodynamic=log_z,
-        log_scale=zero,
-        fit=zero + 0.5,
-        n_temperatures=jnp.zeros((), dtype=int),
-        acceptance=zero + 1,
-        memory=zero,
-        schedule=schedule,
-    )
+    Islands resample and move independently. Temperatures and proposals are adapted to the particles
+    of all islands, so that the bias from adaptation falls with the number of all particles instead
+    of with that of one island. A run that follows the schedule of another run is not adapted to its
+    own particles, and has no such bias.
 
-    def is_on_the_way(state: _State) -> Bool[Array, ""]:
-        may_go_on = (state.beta < 1) & (state.n_temperatures < MAX_TEMPERATURES)
-        return may_go_on & jnp.any(jnp.isfinite(state.log_z))
-
-    end = jax.lax.while_loop(is_on_the_way, lambda state: _cool(target, state, n_moves), start)
-    return Run(
-        log_evidence=end.log_z,
-        thermodynamic=end.thermodynamic,
-        z=end.z,
-        log_likelihoods=end.log_l,
-        beta=end.beta,
-        n_temperatures=end.n_temperatures,
-        n_evaluations=len(log_l) * (1 + end.n_temperatures),
-        n_alive=jnp.sum(alive),
-        acceptance=end.acceptance,
-        memory=end.memory,
-        n_chains=n_islands * (n_particles // n_moves),
-        schedule=end.schedule,
-    )
-
-
-def _cool(target: AbstractTarget, state: _State, n_moves: int) -> _State:
-    r"""One step in temperature: reweight, resample, move.
-
-    The thermodynamic integral is taken over the first half of the step by the particles before it,
-    over the second by those after:
+    The thermodynamic integral is taken over the first half of a step with the particles before it,
+    over the second half with those after it:
 
     $$\int_{\beta}^{\beta+\delta} \langle \ln L \rangle\, \mathrm d\beta
       = \ln \big\langle L^{\delta/2} \big\rangle_\beta
       - \ln \big\langle L^{-\delta/2} \big\rangle_{\beta+\delta}$$
 
-    A trapezoid of the means would not do: under an exponential prior of a diffusivity, and wherever
-    L may be zero, the mean of ln L at β = 0 is minus infinity. Both means here have finite variance
+    The trapezoidal rule would fail: under an exponential prior of a diffusivity, and wherever L may
+    be zero, the mean of ln L at β = 0 is minus infinity. Both means here have finite variance
     whatever the likelihood.
+
+    Args:
+        target: Prior and likelihood.
+        rng: Random numbers.
+        size: Numbers of particles, islands and moves.
+        schedule: Tuning of every step, from a run that reached β = 1; adapted if None.
     """
-    n_islands, n_particles, n_dim = state.z.shape
-    n_chains = n_particles // n_moves
-    n_rows, n_columns = n_moves * n_lots(n_dim), n_islands * n_chains
-    lots = jax.random.uniform(
-        jax.random.fold_in(state.key, state.n_temperatures), (n_rows * n_columns + n_islands,)
-    )
-    step = _next_step(state.log_l.ravel(), state.beta)
-    # By adding, the last might stop short of 1 by a rounding.
-    beta = jnp.where(step < 1 - state.beta, state.beta + step, 1.0)
-    log_w = step * state.log_l
-    cloud = fit_cloud(state.z.reshape(-1, n_dim), jax.nn.softmax(log_w.ravel()))
-    tuning = Tuning(beta, cloud, state.log_scale, state.fit)
-    schedule = state.schedule
-    if schedule is not None:
-        tuning = schedule.tuning(state.n_temperatures, tuning)
-        beta = tuning.beta
-        step = beta - state.beta
-        log_w = step * state.log_l
-    chosen = jax.vmap(lambda lot, log_w: _resample(lot, log_w, n_chains))(lots[-n_islands:], log_w)
-    z = jnp.take_along_axis(state.z, chosen[:, :, None], axis=1).reshape(-1, n_dim)
-    log_l = jnp.take_along_axis(state.log_l, chosen, axis=1).ravel()
-    chains = Chains(z, log_l, log_priors(target, z), tuning.log_scale, tuning.fit)
-
-    def make_move(chains: Chains, lots: Array) -> tuple[Chains, tuple[Array, Array, Array]]:
-        moved, accepted = move(target, chains, tuning.cloud, beta, lots)
-        if schedule is not None:
-            kept = schedule.is_fixed
-            log_scale = jnp.where(kept, chains.log_scale, moved.log_scale)
-            fit = jnp.where(kept, chains.fit, moved.fit)
-            moved = Chains(moved.z, moved.log_l, moved.log_prior, log_scale, fit)
-        return moved, (moved.z, moved.log_l, accepted)
-
-    lots_of_moves = lots[:-n_islands].reshape(n_moves, -1, n_columns)
-    last, paths = jax.lax.scan(make_move, chains, lots_of_moves)
-    # All of one chain, then the next: systematic resampling then takes from each chain its due.
-    path_z = jnp.moveaxis(paths[0].reshape(n_moves, n_islands, n_chains, n_dim), 0, 2)
-    path_log_l = jnp.moveaxis(paths[1].reshape(n_moves, n_islands, n_chains), 0, 2)
-    new_log_l = path_log_l.reshape(n_islands, n_particles)
-    if schedule is not None:
-        used = tuning._replace(log_scale=last.log_scale, fit=last.fit)
-        schedule = schedule.recorded(state.n_temperatures, used)
-    return _State(
-        key=state.key,
-        z=path_z.reshape(n_islands, n_particles, n_dim),
-        log_l=new_log_l,
+    shape = (size.n_islands, size.n_particles)
+    particles = _draw_prior(target, rng, size.n_islands * size.n_particles)
+    n_alive = int(np.isfinite(particles.log_likelihood).sum())
+    # Without a live particle there is nowhere to go, and Z is zero.
+    log_z = thermodynamic = np.full(size.n_islands, 0.0 if n_alive else -np.inf)
+    beta, acceptance, memory = 0.0, 1.0, 0.0
+    used: list[Tuning] = []
+    while beta < 1 and len(used) < _MAX_TEMPERATURES and np.isfinite(log_z).any():
+        tuning = _adapt(particles, beta) if schedule is None else schedule[len(used)]
+        step, beta = tuning.beta - beta, tuning.beta
+        log_w = step * particles.log_likelihood.reshape(shape)
+        chosen = _resample(rng.random(size.n_islands), log_w, size.n_chains)
+        chains = Chains(
+            particles.z[chosen],
+            particles.log_prior[chosen],
+            particles.log_likelihood[chosen],
+            tuning.log_scale,
+            tuning.fit,
+        )
+        paths, accepted = [chains], 0.0
+        for _ in range(size.n_moves):
+            moved, is_accepted = move(target, paths[-1], tuning.cloud, beta, rng)
+            if schedule is not None:
+                moved = replace(moved, log_scale=tuning.log_scale, fit=tuning.fit)
+            paths.append(moved)
+            accepted += float(is_accepted.mean()) / size.n_moves
+        particles = _pool(paths[1:])
+        log_l = particles.log_likelihood.reshape(shape)
+        log_z = log_z + _log_mean(log_w)
+        halves = _log_mean(0.5 * log_w) - _log_mean(-0.5 * step * log_l)
+        thermodynamic = thermodynamic + halves
+        acceptance = min(acceptance, accepted)
+        memory = max(memory, _correlation(chains.z, paths[-1].z))
+        used.append(Tuning(beta, tuning.cloud, particles.log_scale, particles.fit))
+    return Run(
+        log_evidence=log_z,
+        thermodynamic=thermodynamic,
+        z=particles.z.reshape(*shape, -1),
+        log_likelihoods=particles.log_likelihood.reshape(shape),
         beta=beta,
-        log_z=state.log_z + _log_mean(log_w),
-        thermodynamic=state.thermodynamic
-        + (_log_mean(0.5 * log_w) - _log_mean(-0.5 * step * new_log_l)),
-        log_scale=last.log_scale,
-        fit=last.fit,
-        n_temperatures=state.n_temperatures + 1,
-        acceptance=jnp.minimum(state.acceptance, jnp.mean(paths[2])),
-        memory=jnp.maximum(state.memory, _correlation(z, last.z)),
-        schedule=schedule,
+        n_temperatures=len(used),
+        n_alive=n_alive,
+        acceptance=acceptance,
+        memory=memory,
+        n_adapted=size.n_islands * size.n_chains if schedule is None else 0,
+        schedule=used,
     )
 
 
-def _next_step(log_l: Float[Array, " particle"], beta: Scalar) -> Scalar:
-    r"""The largest step that leaves $(\sum w)^2 / \sum w^2$ a given share of the live particles.
+def _draw_prior(target: AbstractTarget, rng: np.random.Generator, n: int) -> Chains:
+    z = target.sample_prior(rng, n)
+    # A draw at the very edge of the prior has no finite unconstrained coordinates.
+    inside = np.asarray(np.isfinite(z).all(axis=1))
+    chains = start_chains(target, np.where(inside[:, None], z, 0.0))
+    return replace(chains, log_likelihood=np.where(inside, chains.log_likelihood, -np.inf))
 
-    By bisection in the logarithm of the step: from a vague prior the first may be 1e-9.
+
+def _adapt(particles: Chains, beta: float) -> Tuning:
+    """Choose the next temperature, and fit proposals to the particles there."""
+    log_l = particles.log_likelihood
+    step = _next_step(log_l, beta)
+    weights = np.exp(step * (log_l - log_l.max()))
+    cloud = fit_cloud(particles.z, weights / weights.sum())
+    # By adding, the last might stop short of 1 by a rounding.
+    beta = beta + step if step < 1 - beta else 1.0
+    return Tuning(beta, cloud, particles.log_scale, particles.fit)
+
+
+def _next_step(log_l: FloatArray, beta: float) -> float:
+    r"""Find the largest step that leaves a given share of the live particles effective.
+
+    The effective number is $(\sum w)^2 / \sum w^2$. Bisection is in the logarithm of the step: from
+    a vague prior the first may be 1e-9.
     """
-    relative = log_l - jnp.max(log_l)
-    goal = _EFFECTIVE * jnp.sum(jnp.isfinite(log_l), dtype=log_l.dtype)
+    relative = log_l - log_l.max()
+    goal = _EFFECTIVE * np.isfinite(log_l).sum()
 
-    def is_small_enough(log_step: Scalar) -> Bool[Array, ""]:
-        w = jnp.exp(jnp.exp(log_step) * relative)
-        return jnp.sum(w) ** 2 >= goal * jnp.sum(w**2)
+    def is_small_enough(step: float) -> bool:
+        w = np.exp(step * relative)
+        # A product w @ w would wake the threads of BLAS, which takes longer than the sum.
+        return bool(w.sum() ** 2 >= goal * np.sum(w * w))
 
-    def halve(_: Int[Array, ""], interval: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
-        low, high = interval
+    whole = 1 - beta
+    if is_small_enough(whole):
+        return whole
+    low, high = -70.0, 0.0
+    for _ in range(24):
         middle = 0.5 * (low + high)
-        small = is_small_enough(middle)
-        return jnp.where(small, middle, low), jnp.where(small, high, middle)
-
-    whole = jnp.log(1 - beta)
-    low, _ = jax.lax.fori_loop(0, 24, halve, (whole - 70.0, whole))
-    return jnp.where(is_small_enough(whole), 1 - beta, jnp.exp(low))
+        low, high = (middle, high) if is_small_enough(whole * np.exp(middle)) else (low, middle)
+    return float(whole * np.exp(low))
 
 
-def _resample(lot: Scalar, log_w: Float[Array, " particle"], n: int) -> Int[Array, " chain"]:
-    """Systematic: a start by lot, then n equal strides along the summed weights."""
-    total = jnp.cumsum(jnp.exp(log_w - jnp.max(log_w)))
-    places = (jnp.arange(n, dtype=total.dtype) + lot) / n * total[-1]
-    # An island without a live particle is NaN here; whatever it takes counts for nothing.
-    return jnp.clip(jnp.searchsorted(total, places, side="right"), 0, len(total) - 1)
+def _resample(offsets: FloatArray, log_w: FloatArray, n: int) -> IntArray:
+    """Resample every island systematically: n equal strides along its cumulative weights.
+
+    Args:
+        offsets: Random start of each island, from 0 to 1.
+        log_w: Log weights, (island, particle).
+        n: Number of particles to take from each island.
+
+    Returns:
+        Indices of the particles in all islands together, one island after another.
+    """
+    n_islands, n_particles = log_w.shape
+    peak = log_w.max(axis=1, keepdims=True)
+    # In an island without a live particle all count the same; its evidence remains zero.
+    weights = np.exp(log_w - np.where(np.isfinite(peak), peak, 0.0)) + np.isinf(peak)
+    chosen = np.empty((n_islands, n), dtype=np.int64)
+    for i, total in enumerate(np.cumsum(weights, axis=1)):
+        positions = (np.arange(n) + offsets[i]) / n * total[-1]
+        chosen[i] = np.searchsorted(total, positions, side="right")
+        # A position may be rounded up to the total.
+        chosen[i] = i * n_particles + np.minimum(chosen[i], n_particles - 1)
+    return chosen.ravel()
 
 
-def _correlation(a: Float[Array, "chain parameter"], b: Float[Array, "chain parameter"]) -> Scalar:
-    """Largest correlation of a coordinate of a with the same of b."""
-    a, b = (x - jnp.mean(x, axis=0)[None, :] for x in (a, b))
-    scale = jnp.sqrt(jnp.mean(a**2, axis=0) * jnp.mean(b**2, axis=0))
-    return jnp.max(jnp.mean(a * b, axis=0) / jnp.where(scale > 0, scale, 1.0))
+def _pool(paths: Sequence[Chains]) -> Chains:
+    """Make particles of all positions along the paths.
+
+    All positions of one chain come first, then those of the next: systematic resampling then takes
+    from each chain in proportion to its weight.
+    """
+    z = np.stack([chains.z for chains in paths], axis=1)
+    return Chains(
+        z=z.reshape(-1, z.shape[-1]),
+        log_prior=np.stack([chains.log_prior for chains in paths], axis=1).ravel(),
+        log_likelihood=np.stack([chains.log_likelihood for chains in paths], axis=1).ravel(),
+        log_scale=paths[-1].log_scale,
+        fit=paths[-1].fit,
+    )
 
 
-def _log_mean(log_w: Float[Array, "island particle"]) -> Float[Array, " island"]:
-    return logsumexp(log_w, axis=1) - np.log(log_w.shape[1])
+def _correlation(a: FloatArray, b: FloatArray) -> float:
+    """Return the largest correlation of a coordinate of a with the same coordinate of b."""
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    scale = np.sqrt(np.mean(a**2, axis=0) * np.mean(b**2, axis=0))
+    return float(np.max(np.mean(a * b, axis=0) / np.where(scale > 0, scale, 1.0)))
+
+
+def _log_mean(log_w: FloatArray) -> FloatArray:
+    """Return ln of the mean weight of each island."""
+    return np.asarray(logsumexp(log_w, axis=1) - np.log(log_w.shape[1]))

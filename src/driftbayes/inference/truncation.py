@@ -1,4 +1,4 @@
-"""Add the errors of approximate likelihoods, windows and neighbours, to those of evidences."""
+"""Errors of evidences due to approximate likelihoods: windows and neighbours."""
 
 __all__ = ["truncation_loss", "with_truncation_error"]
 
@@ -19,12 +19,12 @@ from driftbayes.models import AbstractModel
 from driftbayes.priors import Fixed
 from driftbayes.typing import FloatArray
 
-# So many times the window's length tell how the prediction errors go on.
-_REACH = 8
-# An error in nats that is worth saying.
-_SAID = 0.01
-# Correlation of a flow that may be lost over the errors of positions.
-_DECORRELATED = 0.03
+# Windows of steps for extrapolating the prediction errors.
+_N_WINDOWS = 8
+# Smallest error to warn of, in nats.
+_MIN_WARNED = 0.01
+# Largest accepted loss of correlation of a flow due to position errors.
+_MAX_DECORRELATION = 0.03
 
 
 def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch) -> Evidence:
@@ -32,8 +32,8 @@ def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch
 
     Args:
         record: Evidence of one data set.
-        hypothesis: Its hypothesis.
-        batch: That data set.
+        hypothesis: Hypothesis of the record.
+        batch: Data set of the record.
     """
     model = hypothesis.model
     engine = batch.engine(0, model)
@@ -45,8 +45,7 @@ def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch
         return _with_window_error(record, hypothesis, engine)
     if model.memory is not None or not batch.is_summed:
         return record
-    data = batch.data
-    assert isinstance(data, SecondMoments | ChannelMoments)
+    data = batch.moments
     n_later = _n_later(data)
     if n_later <= 0:
         return record
@@ -54,25 +53,25 @@ def with_truncation_error(record: Evidence, hypothesis: Hypothesis, batch: Batch
     models = [
         hypothesis.at(jnp.asarray(theta)) for theta in _typical_parameters(record, hypothesis.names)
     ]
-    losses = [truncation_loss(one, record.tau, window, n_later) for one in models]
+    losses = [truncation_loss(fitted, record.tau, window, n_later) for fitted in models]
     return _with_loss(record, model.name, window, losses)
 
 
 def _with_window_error(
     record: Evidence, hypothesis: Hypothesis, engine: ToeplitzEngine
 ) -> Evidence:
-    """The same for runs longer than the longest window of the Toeplitz engine."""
+    """Add the error of runs longer than the longest window of the Toeplitz engine."""
     if engine.n_later <= 0:
         return record
     rows = engine.covariances(Rows(hypothesis, _typical_parameters(record, hypothesis.names)))
     window = rows.shape[-1]
-    # As 1 + c/w at the slowest, as below, but from the window itself.
-    losses = [_loss(engine.n_later, _prediction_variances(row), window) for row in rows]
+    # Extrapolated as in `truncation_loss`, but from within the window.
+    losses = [_loss(float(engine.n_later), _prediction_variances(row), window) for row in rows]
     return _with_loss(record, hypothesis.name, window, losses)
 
 
 def _typical_parameters(record: Evidence, names: Sequence[str]) -> FloatArray:
-    """The mode, and for each parameter its 16 and 84 % quantiles with the others at the mode."""
+    """Return the mode, and for each parameter its 16 % and 84 % quantiles, others at the mode."""
     theta = np.tile([record.map[name] for name in names], (1 + 2 * len(names), 1))
     places = [QUANTILES.index(0.16), QUANTILES.index(0.84)]
     for i, name in enumerate(names):
@@ -81,45 +80,45 @@ def _typical_parameters(record: Evidence, names: Sequence[str]) -> FloatArray:
 
 
 def _with_loss(record: Evidence, model: str, window: int, losses: Sequence[float]) -> Evidence:
-    """Add the error of windows of so many steps, from the expected losses of ln L.
+    """Add the error of finite windows, from the expected losses of ln L.
 
-    If the loss is D on average, its variance is 2D: a step is predicted with an error d besides
-    the innovation e, and both vary independently, so that the product e d in ln L has the
-    variance of d relative to e, which is twice the step's share of D.
+    If the mean loss is D, its variance is 2D: the prediction of a step has an error d besides the
+    innovation e, and both are independent, so the product e d in ln L has the variance of d
+    relative to e, which is twice the step's share of D.
     """
     loss = float(np.mean(losses))
     error = float(np.sqrt(loss**2 + 2 * loss))
-    said = (
+    warning = (
         f"{model} predicts each step of a long run from the {window - 1} before it, which changes "
         f"ln Z by about {error:.2g} nats; cut the runs with n_tau to avoid it",
     )
     return replace(
         record,
         log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
-        warnings=(*record.warnings, *(said if error > _SAID else ())),
+        warnings=(*record.warnings, *(warning if error > _MIN_WARNED else ())),
     )
 
 
 def _with_flow_error(record: Evidence, hypothesis: Hypothesis, engine: Engine) -> Evidence:
-    """Add what conditioning on neighbours leaves out, and say what a periodic domain does."""
+    """Add the error of conditioning on neighbours, and warn of effects of a periodic domain."""
     from driftbayes.likelihood.flow import FlowEngine
 
     assert isinstance(engine, FlowEngine)
     theta = np.array([[record.map[name] for name in hypothesis.names]])
     finer = engine.finer()
     if finer is not None and Rows(hypothesis, theta).n_state() == 1:
-        here, there = (Density(hypothesis, one).terms(theta)[0][0] for one in (engine, finer))
+        here, there = (Density(hypothesis, e).terms(theta)[0][0] for e in (engine, finer))
         error = abs(float(there - here))
-        said = (
+        warning = (
             f"at more than {engine.max_exact:,} particles groups are conditioned on their "
             f"{engine.n_neighbours} nearest neighbours; twice as many change ln L by {error:.2g}"
         )
         record = replace(
             record,
             log_evidence_err=float(np.hypot(record.log_evidence_err, error)),
-            warnings=(*record.warnings, said),
+            warnings=(*record.warnings, warning),
         )
-    record = _with_flow_doubt(record, hypothesis, engine.largest_error)
+    record = _with_flow_warning(record, hypothesis, engine.largest_error)
     if not any(engine.period or ()):
         return record
     theta = np.tile(theta, (len(QUANTILES), 1))
@@ -131,16 +130,16 @@ def _with_flow_error(record: Evidence, hypothesis: Hypothesis, engine: Engine) -
     if np.isfinite(Density(hypothesis, engine).terms(theta)[0]).all():
         return record
     shortest = min(length for length in engine.period or () if length)
-    said = (
+    warning = (
         "some correlation lengths that the data allow are too long for a domain of period "
         f"{shortest:.3g}, whose nearest images then give no positive definite covariance; they are "
         "left out of the evidence: use a prior of shorter lengths, or +common"
     )
-    return replace(record, warnings=(*record.warnings, said))
+    return replace(record, warnings=(*record.warnings, warning))
 
 
-def _with_flow_doubt(record: Evidence, hypothesis: Hypothesis, known: float) -> Evidence:
-    """Say where errors of positions are too large for kicks correlated between fixes."""
+def _with_flow_warning(record: Evidence, hypothesis: Hypothesis, known: float) -> Evidence:
+    """Warn if position errors are too large for correlated kicks between positions."""
     from driftbayes.likelihood.flow_errors import decorrelation
 
     if not np.isfinite(record.log_evidence):
@@ -149,41 +148,41 @@ def _with_flow_doubt(record: Evidence, hypothesis: Hypothesis, known: float) -> 
     values |= record.map
     sd = float(np.hypot(np.sqrt(known), values.get("sigma", 0.0)))
     lost = decorrelation(sd, values["length"], values["nu"])
-    if lost <= _DECORRELATED:
+    if lost <= _MAX_DECORRELATION:
         return record
-    said = (
+    warning = (
         f"positions have errors of {sd:.3g}, over which the flow of length {values['length']:.3g} "
         f"loses {lost:.0%} of its correlation; +flow takes kicks between the fixes, which is right "
-        f"for a loss of {_DECORRELATED:.0%} at most: use better positions, or +common"
+        f"for a loss of {_MAX_DECORRELATION:.0%} at most: use better positions, or +common"
     )
-    return replace(record, warnings=(*record.warnings, said))
+    return replace(record, warnings=(*record.warnings, warning))
 
 
 def truncation_loss(model: AbstractModel, tau: float, window: int, n_later: float) -> float:
-    r"""Bound of the expected loss of ln L, in nats: $\tfrac{n}{2}\ln(v_w / v_\infty)$.
+    r"""Bound the expected loss of ln L, in nats: $\tfrac{n}{2}\ln(v_w / v_\infty)$.
 
-    With $v_w$ the variance of a step given the w - 1 before it. Far out it falls as 1 + c/w at the
-    slowest, from which its limit is found.
+    $v_w$ is the variance of a step given the w - 1 before it. For large w it falls as 1 + c/w or
+    faster, which gives its limit.
 
     Args:
         model: The model with its parameters.
         tau: Sampling time.
-        window: Steps of a window, w.
-        n_later: Number of scalar steps that are predicted from a full window.
+        window: Steps per window, w.
+        n_later: Number of scalar steps predicted from a full window.
     """
-    row = np.asarray(model.first_autocovariances(_REACH * window, jnp.asarray(tau)))
+    row = np.asarray(model.first_autocovariances(_N_WINDOWS * window, jnp.asarray(tau)))
     return _loss(n_later, _prediction_variances(row), window)
 
 
 def _loss(n_later: float, variances: FloatArray, window: int) -> float:
-    """Loss of ln L by a window, with the limit of the variances from the last and a middle one."""
+    """Compute the loss of ln L, with the limit extrapolated from the middle and last variance."""
     half, whole = variances[len(variances) // 2 - 1], variances[-1]
     limit = max(2 * whole - half, 0.5 * whole)
     return float(max(0.5 * n_later * np.log(variances[window - 1] / limit), 0.0))
 
 
 def _prediction_variances(row: FloatArray) -> FloatArray:
-    """Variances of prediction errors by the recursion of Durbin and Levinson."""
+    """Compute variances of prediction errors by the Durbin-Levinson recursion."""
     variances = np.empty(len(row))
     variances[0] = row[0]
     weights = np.zeros(0)
@@ -195,7 +194,7 @@ def _prediction_variances(row: FloatArray) -> FloatArray:
 
 
 def _n_later(data: SecondMoments | ChannelMoments) -> float:
-    """Scalar steps that are predicted from a full window and not from the start of their run."""
+    """Count the scalar steps predicted from a full window, not from the start of their run."""
     predicted = np.asarray(data.predicted)
     if len(predicted) < 2:
         return 0.0

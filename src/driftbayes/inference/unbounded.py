@@ -1,19 +1,18 @@
-r"""Evidence that does not exist: a density that grows without bound where positions repeat exactly.
+r"""Models whose density is unbounded if positions repeat exactly, so that there is no evidence.
 
-A step of exactly zero is a point mass, which no density describes: a model that can explain the
-other steps by something else shrinks its scale c to zero, and each such step multiplies the density
-by $c^{-d/2}$. Gaussian models cannot, since other steps then are impossible. With
-$n_0$ of n steps zero along all d axes:
+A step of exactly zero is a point mass. A model that can explain the other steps in another way can
+shrink its scale c to zero, and each zero step multiplies the density by $c^{-d/2}$. Gaussian models
+cannot, since the other steps would become impossible. With $n_0$ of n steps zero along all d axes:
 
-- `+student`, whose tail explains the other steps: a step that is not zero has a density
-  proportional to $c^{\nu/2}$ as c → 0, with ν > 2. The evidence is infinite for
-  $n_0 d / 2 - (n - n_0) \ge 1$, by the integral of $c^{-a}$ near zero.
-- `+scatter`: a trajectory that moves has a density proportional to $c^{1/s^2}$, for any s. Infinite
-  if trajectories that never move have more than two displacements, all axes counted.
-- `*N`: a class of its own for these: infinite from two displacements on, with a noise of its own
-  from three on, since σ² has to vanish with c.
-- `+outliers`: of a run that begins with repeats, all later fixes are outliers, of which each costs
-  a factor p → 0. The variance of the state falls as $V_{j+1} \sim p\,V_j^{1 + d/2}$.
+- `+student`, whose tail explains the other steps: a non-zero step has a density proportional to
+  $c^{\nu/2}$ as c → 0, with ν > 2. The evidence is infinite for $n_0 d / 2 - (n - n_0) \ge 1$, by
+  the integral of $c^{-a}$ near zero.
+- `+scatter`: a moving trajectory has a density proportional to $c^{1/s^2}$, for any s. The evidence
+  is infinite if trajectories that never move have more than two scalar displacements.
+- `*N`, where these trajectories form their own class: the evidence is infinite from two scalar
+  displacements on, or from three on with noise, since σ² has to vanish with c.
+- `+outliers`: if a run begins with repeats, all later positions are outliers, each of which costs a
+  factor p → 0. The variance of the state falls as $V_{j+1} \sim p\,V_j^{1 + d/2}$.
 """
 
 __all__ = ["unbounded_reason"]
@@ -28,15 +27,15 @@ from driftbayes.typing import IntArray
 def unbounded_reason(model: AbstractModel, data: Displacements) -> str | None:
     """Say why the evidence of a model is infinite for these data; None if it is finite.
 
-    Priors are taken to have a positive density at zero; of others the evidence would be finite and
-    would depend on nothing but their tail.
+    Priors are assumed to have a positive density at zero. Under other priors the evidence would be
+    finite but depend only on their tail.
 
     Args:
         model: Any model.
         data: Displacements at one tau.
     """
     if model.kind == "trajectories":
-        return _of_trajectories(model, data)
+        return _unbounded_trajectories(model, data)
     if model.kind != "steps":
         return None
     is_zero = ~np.any(data.dx, axis=1)
@@ -44,7 +43,7 @@ def unbounded_reason(model: AbstractModel, data: Displacements) -> str | None:
     n, n_zero = len(is_zero), int(is_zero.sum())
     if "tail" in model.parameters:
         if data.position_sd is not None and np.any(data.position_sd > 0):
-            # Errors carry over from step to step: only what comes first is predicted exactly.
+            # Errors carry over from step to step: only leading steps are predicted exactly.
             n_zero = int(leading.sum())
         if n_zero * data.n_dim / 2 - (n - n_zero) < 1:
             return None
@@ -57,15 +56,15 @@ def unbounded_reason(model: AbstractModel, data: Displacements) -> str | None:
     )
 
 
-def _of_trajectories(model: AbstractModel, data: Displacements) -> str | None:
-    """The same of a model that judges every trajectory by itself."""
+def _unbounded_trajectories(model: AbstractModel, data: Displacements) -> str | None:
+    """Say why the evidence is infinite for a model with independent trajectories."""
     owner = np.unique(data.trajectory, return_inverse=True)[1]
     moved = np.zeros(owner.max() + 1, dtype=bool)
-    of_step = np.repeat(owner, data.row_sizes)
-    np.logical_or.at(moved, of_step, np.any(data.dx, axis=1))
+    step_owner = np.repeat(owner, data.row_sizes)
+    np.logical_or.at(moved, step_owner, np.any(data.dx, axis=1))
     if data.position_sd is not None:
         np.logical_or.at(moved, np.repeat(owner, data.row_sizes + 1), data.position_sd > 0)
-    n_scalar = data.n_dim * int(np.sum(~moved[of_step]))
+    n_scalar = data.n_dim * int(np.sum(~moved[step_owner]))
     if "scatter" in model.parameters:
         is_finite = n_scalar <= 2
     else:
@@ -73,30 +72,27 @@ def _of_trajectories(model: AbstractModel, data: Displacements) -> str | None:
     if is_finite:
         return None
     n = int(np.sum(~moved))
-    who = "1 trajectory never moves" if n == 1 else f"{n} trajectories never move"
+    subject = "1 trajectory never moves" if n == 1 else f"{n} trajectories never move"
     return (
-        f"no finite evidence: {who}, a point mass that makes its density grow "
+        f"no finite evidence: {subject}, a point mass that makes its density grow "
         "without bound; leave out particles that are stuck (--qc stuck), or use a model without "
         "this option"
     )
 
 
 def _leading(is_zero: np.ndarray, data: Displacements) -> IntArray:
-    """How many steps of each run are zero before the first that is not."""
-    starts = np.cumsum(data.row_sizes) - data.row_sizes
-    counts = [
-        int(np.argmin(run)) if not run.all() else len(run) for run in np.split(is_zero, starts[1:])
-    ]
+    """Count the leading zero steps of each run; none if positions have errors."""
     if data.position_sd is not None and np.any(data.position_sd > 0):
-        counts = [0] * len(counts)
-    return np.array(counts)
+        return np.zeros(len(data.row_sizes), dtype=np.int64)
+    runs = np.split(is_zero, np.cumsum(data.row_sizes)[:-1])
+    return np.array([len(run) if run.all() else int(np.argmin(run)) for run in runs])
 
 
 def _outliers_diverge(leading: IntArray, n_moved: int, n_dim: int) -> bool:
-    """Whether powers of p → 0 gained by repeats exceed those that outliers and the priors cost."""
+    """Tell whether repeats gain more powers of p → 0 than outliers and priors cost."""
     power, gained = 1.0, np.zeros(len(leading))
     for depth in range(int(leading.max(initial=0)) + 1):
-        # κ and σ² end the fall of the variance here; repeats beyond gain as much each.
+        # κ and σ² stop the decrease of the variance here; further repeats gain the same each.
         beyond = np.maximum(leading - depth, 0)
         total = 0.5 * n_dim * float(np.sum(gained + beyond * power))
         if total >= n_moved + 1 + 1.5 * power:

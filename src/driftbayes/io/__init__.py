@@ -50,38 +50,38 @@ def read_trajectories(
     """Read trajectories; the format is detected automatically.
 
     Args:
-        path: A file of one of the known formats (`driftbayes formats`), a Zarr store, the directory
-            of a turbulence run, or a plain table or NetCDF file with `id`, `time`, `x` and, if
-            there are any, `y`, `z` and `sd`, the standard deviation of the error of a position; or
-            several files of one format as one data set, as a list, a pattern such as
-            "tracks/*.csv" or a folder; or an xarray Dataset or a pandas DataFrame with what such a
-            file holds.
+        path: A file in one of the known formats (`driftbayes formats`), a Zarr store, the directory
+            of a turbulence run, or a plain table or NetCDF file with `id`, `time`, `x` and
+            optionally `y`, `z` and `sd`, the standard deviation of the position error. Several
+            files of one format are read as one data set: pass a list, a pattern such as
+            "tracks/*.csv" or a folder. An xarray Dataset or a pandas DataFrame with the same
+            contents also works.
         **options: Fields of `driftbayes.io.reading.ReadOptions`: `format`, `columns`,
             `length_unit`, `time_unit`, `coordinates`, `frame`, `pixel_size`, `frame_interval`,
             `missing` and `date_order`.
     """
-    told = ReadOptions(**options)
+    parsed = ReadOptions(**options)
     if not any(hasattr(path, name) for name in ("data_vars", "columns", "__getitem__")):
-        expect(path, str | Path, "path", "a file name, several, or an xarray Dataset or DataFrame")
+        expect(path, str | Path, "path", "one or more file names, an xarray Dataset or a DataFrame")
     if isinstance(path, list | tuple) or may_be_several(path):
         from driftbayes.io.files import files_of
         from driftbayes.io.several import read_several
 
         files = files_of(path)
         if files is not None:
-            named: Any = path if isinstance(path, list | tuple) else [path]
-            together = " ".join(Path(file).name for file in named[:3]) + " ..." * (len(named) > 3)
-            return read_several(files, told, together)
+            given: Any = path if isinstance(path, list | tuple) else [path]
+            label = " ".join(Path(file).name for file in given[:3]) + " ..." * (len(given) > 3)
+            return read_several(files, parsed, label)
     contents = contents_of(path)
-    return read_as(choose(contents, told.format), contents, told)
+    return read_as(choose(contents, parsed.format), contents, parsed)
 
 
 def write_trajectories(trajectories: Trajectories, path: PathLike) -> None:
-    """Write trajectories in the format of the file name's suffix.
+    """Write trajectories in the format given by the suffix of the file name.
 
     Args:
-        trajectories: What to write.
-        path: The file; it appears whole or not at all.
+        trajectories: The trajectories.
+        path: The file; it is written atomically.
     """
     from driftbayes.io import writing
 
@@ -96,12 +96,12 @@ def written_suffix(path: PathLike) -> str:
         path: The file.
 
     Raises:
-        DriftbayesError: If it is not the end of a known format.
+        DriftbayesError: If the suffix is unknown.
     """
     name = Path(path).name
     for suffix in _WRITERS:
         if name.lower().endswith(suffix):
             return suffix
-    known = ", ".join(_WRITERS)
-    msg = f"the name of {name!r} does not end in a known format; use one of {known}"
-    raise DriftbayesError(msg)
+    *others, last = _WRITERS
+    expected = f"{', '.join(others)} or {last}"
+    raise DriftbayesError(f"unknown format: expected a name ending in {expected}, got {name!r}")

@@ -1,8 +1,8 @@
-"""Read a file in blocks of whole trajectories, each by itself and by any process.
+"""Read a file in blocks of whole trajectories, independently and in any process.
 
-Where trajectories follow one another, a block is a stretch of the file. A table with mixed rows, as
-Parcels 4 writes them, is first partitioned by a hash of the ids into temporary tables. The reader
-of the format reads its blocks too.
+If trajectories are contiguous, a block is a range of the file. A table with mixed rows, as written
+by Parcels 4, is first partitioned by a hash of the ids into temporary tables. Blocks are read by
+the reader of the format.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,34 +20,34 @@ from driftbayes.storage.leftovers import scratch_folder
 from driftbayes.storage.outputs import PathLike
 from driftbayes.typing import IntArray
 
-# The columns of a block have up to 32 MB each: freed memory of that size is used again, and larger
-# arrays are asked for from the system each time.
+# Each column of a block has up to 32 MB: freed memory of this size is reused, while larger arrays
+# are allocated anew each time.
 BLOCK_POINTS = 1 << 20
-# What is read first, to see what the data are like.
+# Size of the pilot block, from which the properties of the data are estimated.
 _PILOT_POINTS = 1 << 17
-# A row group is read whole: beyond so many blocks it would not be a small part of memory.
+# A row group is read as a whole and must not take too much memory.
 _MAX_BLOCKS_IN_GROUP = 4
-# Temporary tables at the most.
+# Number of temporary tables.
 _MAX_PARTS = 512
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some trajectories of a file."""
+    """A part of the trajectories in a file."""
 
     path: Path  # the file
-    options: ReadOptions  # how to read it, with the name of its format
-    n_points: int  # number of observations, or of places for them
-    part: Mapping[str, tuple[int, int]] | None = None  # what of the file; see `Contents`
+    options: ReadOptions  # reading options, with the name of the format
+    n_points: int  # number of observations, including padding
+    part: Mapping[str, tuple[int, int]] | None = None  # part of the file; see `Contents`
 
 
 @dataclass(frozen=True)
 class Plan:
     """All blocks of a file."""
 
-    blocks: tuple[Block, ...]  # together all trajectories, each once
-    pilot: Block  # a few trajectories, to see what the data are like
-    n_points: int  # number of observations in all, or of places for them
+    blocks: tuple[Block, ...]  # blocks that cover all trajectories once
+    pilot: Block  # a few trajectories, to estimate properties of the data
+    n_points: int  # total number of observations, including padding
 
 
 @contextmanager
@@ -63,10 +63,10 @@ def plan_blocks(
 
     Args:
         path: The file or store.
-        options: How to read it.
-        block_points: Observations in a block, unless a trajectory alone has more.
-        scratch: Directory for temporary files, by default the system's; all workers must see it.
-        progress: Called with a stage, how many are done, and of how many.
+        options: Reading options.
+        block_points: Observations in a block; longer trajectories have their own block.
+        scratch: Directory for temporary files, shared by all workers; by default the system's.
+        progress: Called with the stage, the number done and the total number.
     """
     if block_points < 1:
         raise DriftbayesError(f"a block needs 1 observation or more, got {block_points}")
@@ -75,10 +75,10 @@ def plan_blocks(
     options = replace(options, format=choose(contents, options.format).name)
     # Workers may have another working directory.
     whole = Block(contents.path.resolve(), options, estimated_points(contents))
-    few = min(block_points, _PILOT_POINTS)
+    pilot_points = min(block_points, _PILOT_POINTS)
     with ExitStack() as stack:
         blocks, pilot, sizes = [whole], whole, None
-        # Otherwise a row holds a whole trajectory and not an observation.
+        # In nested Parquet a row is a whole trajectory.
         is_table = contents.container == "parquet" and not any(
             kind.startswith(("struct", "list", "large_list")) for kind in contents.types.values()
         )
@@ -88,11 +88,11 @@ def plan_blocks(
             max_rows = _MAX_BLOCKS_IN_GROUP * max(block_points, BLOCK_POINTS)
             sizes = rows_of_trajectories(contents, options, max_rows)
         if contents.container in ("netcdf", "zarr"):
-            blocks = _of_dataset(whole, contents, block_points)
-            pilot = _of_dataset(whole, contents, few)[0]
+            blocks = _split_dataset(whole, contents, block_points)
+            pilot = _split_dataset(whole, contents, pilot_points)[0]
         elif sizes is not None:
-            blocks = _of_rows(whole, sizes, block_points)
-            pilot = _of_rows(whole, sizes, few)[0]
+            blocks = _split_rows(whole, sizes, block_points)
+            pilot = _split_rows(whole, sizes, pilot_points)[0]
         elif is_table or (contents.container == "csv" and options.format == "table"):
             from driftbayes.io.table_blocks import partition
 
@@ -112,13 +112,13 @@ def read_block(block: Block) -> Trajectories:
     """Read the trajectories of a block."""
     contents = replace(contents_of(block.path), part=block.part)
     if contents.container == "csv":
-        # Lines of a temporary table are not those of the file.
+        # Line numbers of a temporary table differ from those of the file.
         contents = replace(contents, part={})
     return read_as(format_named(str(block.options.format)), contents, block.options)
 
 
-def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Block]:
-    """Stretches of trajectories along the dimensions of a ragged or padded dataset."""
+def _split_dataset(whole: Block, contents: Contents, block_points: int) -> list[Block]:
+    """Split a ragged or padded dataset along its dimensions."""
     from driftbayes.io.datasets import open_dataset, verify
     from driftbayes.io.layouts import find_counter, find_layout
 
@@ -129,15 +129,15 @@ def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Blo
             verify(dataset, name)
             sizes = dataset[name].to_numpy().astype(np.int64)
             total = int(sizes.sum())
-            told = contents.attribute(name, "sample_dimension")
+            declared = contents.attribute(name, "sample_dimension")
             fitting = [d for d, n in dataset.sizes.items() if d != dim and n == total]
-            sample = told or str(next(iter(fitting), ""))
+            sample = declared or str(next(iter(fitting), ""))
             if (sizes < 0).any() or dataset.sizes.get(sample) != total:
-                # The format's own reader says what is wrong.
+                # The reader of the format reports the error.
                 return [whole]
             return [
                 replace(whole, n_points=rows[1] - rows[0], part={dim: tracks, sample: rows})
-                for tracks, rows in _cuts(sizes, block_points)
+                for tracks, rows in _ranges(sizes, block_points)
             ]
         try:
             layout = find_layout(contents, whole.options)
@@ -154,29 +154,31 @@ def _of_dataset(whole: Block, contents: Contents, block_points: int) -> list[Blo
             and layout.instance in variable.dims
             and variable.encoding.get("chunks")
         ]
-        # A chunk is read whole: blocks that end where chunks do read each once.
+        # Chunks are read as a whole: align blocks with chunks to read each chunk once.
         chunk = max([1, *chunks])
         if step > chunk:
             step -= step % chunk
-        cuts = [(low, min(low + step, n)) for low in range(0, n, step)]
+        ranges = [(low, min(low + step, n)) for low in range(0, n, step)]
         return [
             replace(whole, n_points=(high - low) * length, part={layout.instance: (low, high)})
-            for low, high in cuts
+            for low, high in ranges
         ]
 
 
-def _of_rows(whole: Block, sizes: IntArray, block_points: int) -> list[Block]:
-    """Stretches of the rows of a table, from the number of rows of each trajectory."""
+def _split_rows(whole: Block, sizes: IntArray, block_points: int) -> list[Block]:
+    """Split the rows of a table, given the number of rows of each trajectory."""
     return [
         replace(whole, n_points=rows[1] - rows[0], part={"rows": rows})
-        for _, rows in _cuts(sizes, block_points)
+        for _, rows in _ranges(sizes, block_points)
     ]
 
 
-def _cuts(sizes: IntArray, block_points: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Stretches of at most so many points, each of one trajectory at least.
+def _ranges(
+    sizes: IntArray, block_points: int
+) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yield ranges (start, stop) of trajectories and of their rows.
 
-    Each as the first trajectory and one past the last, and likewise the rows.
+    Each has at most `block_points` rows, or one trajectory.
     """
     ends = np.cumsum(sizes)
     low = 0

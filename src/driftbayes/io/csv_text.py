@@ -1,4 +1,4 @@
-"""CSV as text: how it is laid out, its header, and the line on which something is wrong."""
+"""Text tables: layout, header and the line of an error."""
 
 import csv
 import gzip
@@ -33,25 +33,25 @@ _DECIMAL_COMMA = re.compile(
     r"[;\t\n] {0,20}\"?[-+]?\d{1,40},\d{1,40}(?:[eE][-+]?\d{1,4})?\"? {0,20}(?:[;\t\r\n]|$)"
 )
 _COMMENT = "#"
-# Enough for the header rows that programs write, and no more than a glance.
+# Enough for the header rows that programs write.
 _MAX_ROWS, _MAX_COMMENTS = 4, 200
-# Bytes of memory for each of text: the table, the numbers, and the trajectories made of them.
+# Bytes of memory per byte of text: the table, the numbers and the trajectories.
 _MEMORY_PER_BYTE = 3
-# Text of numbers becomes a third to a thirtieth of its length.
+# Text of numbers is compressed to between 1/3 and 1/30 of its length.
 _MAX_PER_COMPRESSED_BYTE = 200
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Names of the columns and the layout, as fields of `Contents`."""
+    """Return column names and layout, as fields of `Contents`."""
     layout = find_layout(path)
     return {"names": tuple(map(str.strip, layout.header)), "layout": layout}
 
 
 def find_layout(path: Path) -> CsvLayout:
-    """Find the layout of a table: comments, separator, header, first rows."""
+    """Detect the layout of a table: comments, separator, header, first rows."""
     comments: list[str] = []
     n_before = 0
-    text = _beginning(path)
+    text = _read_start(path)
     for line in itertools.islice(io.StringIO(text, newline=""), _MAX_COMMENTS):
         if line.startswith(_COMMENT):
             comments.append(line.removeprefix(_COMMENT).rstrip("\r\n"))
@@ -59,11 +59,11 @@ def find_layout(path: Path) -> CsvLayout:
             break
         n_before = n_before + 1
     if not comments:
-        # Arrow passes over blank lines by itself.
+        # Arrow skips blank lines.
         n_before = 0
     separator, records = ",", _head(text, path, ",", n_before)
     header = records[0] if records else []
-    # Commas, unless another separator cuts header and first row into equally many cells.
+    # Commas, unless another separator gives as many cells in the first row as in the header.
     if len(header) < 2 or (len(records) > 1 and len(records[1]) != len(header)):
         for other in ("\t", ";"):
             if header and other in header[0]:
@@ -99,10 +99,10 @@ def find_layout(path: Path) -> CsvLayout:
 def read_columns(
     file: Path, in_file: Mapping[str, str], text: set[str], layout: CsvLayout
 ) -> dict[str, Any]:
-    """Read columns as Arrow arrays, numbers except for those in `text`.
+    """Read columns as Arrow arrays of numbers, or of text for keys in `text`.
 
-    Arrow, not pandas: it reads every float to its last bit in all versions, and a line that was
-    cut short is an error where pandas fills the rest of it with NaN.
+    Unlike pandas, Arrow reads every float to its last bit in all versions, and reports a truncated
+    line as an error instead of filling it with NaN.
     """
     limits.check_memory(check_size(file) * _MEMORY_PER_BYTE, f"the table {file.name!r}")
     names = None if layout.own_header else list(layout.header)
@@ -128,24 +128,24 @@ def read_columns(
             {name: pa.string() if c in text else pa.float64() for c, name in in_file.items()}
         )
     except pa.ArrowInvalid:
-        # Slower, with all cells as text: Arrow finds no missing value in a cell of spaces.
+        # Slower, with all cells as text: Arrow does not read a cell of spaces as missing.
         columns = read(dict.fromkeys(in_file.values(), pa.string()))
         return {c: v if c in text else parse_numbers(v, layout.point) for c, v in columns.items()}
 
 
 def first_problem(
     path: Path,
-    found: Mapping[str, str],
+    columns: Mapping[str, str],
     checks: Mapping[str, tuple[Callable[[str], bool], str]],
     layout: CsvLayout,
 ) -> str | None:
-    """Describe the first line that cannot be used; None if there is none.
+    """Describe the first invalid line; None if there is none.
 
-    Slow, one Python step per row: called only when the fast reader has already refused the file,
-    which says what is wrong but not where.
+    This loops over the rows in Python. It is called only after the fast reader has refused the
+    file, which does not report the line.
     """
     names = [name.strip() for name in layout.header]
-    cells = {canonical: names.index(name) for canonical, name in found.items()}
+    cells = {canonical: names.index(name) for canonical, name in columns.items()}
     with _rows(path, layout) as lines:
         header = next(lines)[1] if layout.own_header else names
         for line, record in itertools.islice(lines, layout.n_skipped, None):
@@ -157,15 +157,15 @@ def first_problem(
                 )
             for canonical, cell in cells.items():
                 role = canonical.partition(":")[0]
-                wrong = _wrong(role, record[cell], *checks[canonical])
-                if wrong:
-                    return f"{path.name!r} line {line}: column {found[canonical]!r} {wrong}"
+                problem = _check_cell(role, record[cell], *checks[canonical])
+                if problem:
+                    return f"{path.name!r} line {line}: column {columns[canonical]!r} {problem}"
     return None
 
 
 @contextmanager
 def _rows(path: Path, layout: CsvLayout) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """Rows of the file that are not blank, each with the number of the line it starts on."""
+    """Open the non-blank rows of the file, each with the number of its first line."""
     with (
         _readable(path),
         _raw(path) as raw,
@@ -175,13 +175,15 @@ def _rows(path: Path, layout: CsvLayout) -> Iterator[Iterator[tuple[int, list[st
 
 
 def line_of(path: Path, row: int, layout: CsvLayout) -> int:
-    """Number of the line on which a row of data starts, both counted from its beginning."""
+    """Return the number of the line on which a row of data starts."""
     with _rows(path, layout) as lines:
         above = layout.n_skipped + (1 if layout.own_header else 0)
         return next(itertools.islice(lines, above + row, None))[0]
 
 
-def _wrong(canonical: str, text: str, accepts: Callable[[str], bool], expected: str) -> str | None:
+def _check_cell(
+    canonical: str, text: str, accepts: Callable[[str], bool], expected: str
+) -> str | None:
     if canonical == ID:
         if not text.strip():
             return "is empty; every row needs the id of its trajectory"
@@ -190,7 +192,7 @@ def _wrong(canonical: str, text: str, accepts: Callable[[str], bool], expected: 
         return None
     if canonical == TIME and is_missing(text):
         return "is empty; every row needs a time"
-    # In this order, as nearly all cells pass the first test and files are long.
+    # In this order for speed: nearly all cells pass the first test.
     if accepts(text) or is_missing(text):
         return None
     blank = "" if canonical == TIME else ", or empty it if the value is missing"
@@ -198,19 +200,19 @@ def _wrong(canonical: str, text: str, accepts: Callable[[str], bool], expected: 
 
 
 def check_size(path: Path) -> int:
-    """Number of bytes of a table of text, refused if a small file inflates to a huge one."""
+    """Return the size of a text table in bytes; refuse a small file that inflates to a huge one."""
     n_bytes = limits.stored_size(path)
     if not _is_gzip(path):
         return n_bytes
-    most = max(n_bytes * _MAX_PER_COMPRESSED_BYTE, limits.HARMLESS)
-    if n_bytes * limits.MAX_INFLATION["gzip"] <= limits.HARMLESS:
+    max_size = max(n_bytes * _MAX_PER_COMPRESSED_BYTE, limits.MAX_UNCOUNTED)
+    if n_bytes * limits.MAX_INFLATION["gzip"] <= limits.MAX_UNCOUNTED:
         return n_bytes * 10
     with _readable(path), path.open("rb") as stream:
-        size = limits.inflated_size(stream, n_bytes, "gzip", most)
-    if size > most:
+        size = limits.inflated_size(stream, n_bytes, "gzip", max_size)
+    if size > max_size:
         raise DriftbayesError(
             f"{path.name!r} inflates to more than {_MAX_PER_COMPRESSED_BYTE} times its "
-            f"{n_bytes:,} bytes, as no table of measurements does; decompress it yourself if you "
+            f"{n_bytes:,} bytes, unlike any table of measurements; decompress it first if you "
             "trust it"
         )
     return size
@@ -234,19 +236,19 @@ def _raw(path: Path) -> Any:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Errors of a damaged file, said in our words."""
+    """Convert errors of a damaged file."""
     try:
         yield
     except csv.Error as error:
         msg = f"{path.name!r} is not a comma-separated table: {reason(error)}; save it as CSV"
         raise DriftbayesError(msg) from error
     except (OSError, EOFError, zlib.error) as error:
-        msg = f"{path.name!r} cannot be read ({reason(error)}); it may be damaged or cut short"
+        msg = f"{path.name!r} cannot be read ({reason(error)}); it may be damaged or truncated"
         raise DriftbayesError(msg) from error
 
 
-def _beginning(path: Path) -> str:
-    """Whole lines from the beginning of a file, as many as are sure to hold its first rows."""
+def _read_start(path: Path) -> str:
+    """Read whole lines from the start of a file, enough for its first rows."""
     with _readable(path), _raw(path) as raw:
         data = raw.read(limits.MAX_HEAD + 1)
     if len(data) > limits.MAX_HEAD:
@@ -268,7 +270,7 @@ def _head(text: str, path: Path, separator: str, n_before: int) -> list[list[str
 
 
 def _numbered_rows(lines: Iterable[str], layout: CsvLayout) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, each with the number of the line it starts on."""
+    """Yield the non-blank rows, each with the number of its first line."""
     below: Iterable[str] = itertools.islice(lines, layout.n_before, None)
     if layout.separator == " ":
         below = (" ".join(line.split()) for line in below)
@@ -282,15 +284,15 @@ def _numbered_rows(lines: Iterable[str], layout: CsvLayout) -> Iterator[tuple[in
 
 
 def _bounded(text: io.TextIOBase, path: Path) -> Iterator[str]:
-    """Lines of a file, none of which may be as long as a file."""
+    """Yield the lines of a file; refuse a line that is too long."""
     clock = limits.Clock(path.name, path.stat().st_size)
     for number in itertools.count(1):
         line = text.readline(limits.MAX_HEAD)
         if not line:
             return
         if len(line) >= limits.MAX_HEAD:
-            msg = f"line {number} has more than {limits.MAX_HEAD:,} characters; break it up"
-            raise DriftbayesError(f"{path.name!r} {msg}")
+            msg = f"{path.name!r} line {number} has more than {limits.MAX_HEAD:,} characters"
+            raise DriftbayesError(f"{msg}; expected one row per line")
         if number % 4096 == 0:
             clock.check()
         yield line

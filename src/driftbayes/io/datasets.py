@@ -1,4 +1,4 @@
-"""Variables of a dataset, NetCDF or Zarr, as numbers in the order of trajectories."""
+"""Read variables of a dataset, NetCDF or Zarr, as numbers ordered by trajectory."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from driftbayes.typing import FloatArray, IntArray, StrArray
 if TYPE_CHECKING:
     import xarray as xr
 
-# Longer than any unit, shorter than what would take a regular expression long.
+# Longer than any unit, and short enough for regular expressions.
 _MAX_UNIT = 200
 _DATE = re.compile(
     r"(\d{1,4})-(\d{1,2})-(\d{1,2})"
@@ -30,13 +30,13 @@ _DATE = re.compile(
     r"\s*(?:Z|UTC|GMT|([+-]\d{1,2}):?(\d{2})?)?",
     re.ASCII | re.IGNORECASE,
 )
-# NetCDF's own fill value for floats: files that declare none are padded with it all the same.
+# The default fill value of NetCDF for floats, also used in files that declare none.
 _DEFAULT_FILL = 9.9e36
 _DEFAULT_FILLS = {"i2": -32767, "i4": -(2**31) + 1, "i8": -(2**63) + 2, "u8": 2**64 - 2}
 
 
 def contents_in(dataset: "xr.Dataset") -> Contents:
-    """Contents of a dataset in memory, its dates and packed numbers as a file would hold them."""
+    """Describe a dataset in memory, with dates and packed numbers encoded as in a file."""
     import xarray as xr
 
     variables, attributes = xr.conventions.cf_encoder(dataset.variables, dataset.attrs)
@@ -48,7 +48,7 @@ def contents_in(dataset: "xr.Dataset") -> Contents:
 def open_dataset(
     contents: Contents, missing: Sequence[float] | None = None
 ) -> "Iterator[xr.Dataset]":
-    """Open the dataset or its part; nothing is read yet, and numbers stay as stored."""
+    """Open the dataset or its part lazily, without decoding numbers."""
     opened: AbstractContextManager[xr.Dataset]
     if contents.dataset is not None:
         opened = nullcontext(contents.dataset.copy())
@@ -65,7 +65,7 @@ def open_dataset(
         dataset.encoding["budget"] = Budget(f"{contents.source!r}")
         if contents.part is not None:
             part = dataset.isel({dim: slice(*ends) for dim, ends in contents.part.items()})
-            # The first slice is along trajectories: those without ids go by their number.
+            # The first slice is along trajectories: without ids they are identified by number.
             first = next(iter(contents.part.values()))[0]
             part.encoding = {**dataset.encoding, "first_trajectory": first}
             dataset = part
@@ -73,7 +73,7 @@ def open_dataset(
 
 
 def verify(dataset: "xr.Dataset", name: str) -> None:
-    """Refuse a variable that is not what it claims; to be asked before it is read."""
+    """Refuse a damaged variable; call this before reading it."""
     if name in dataset.encoding.get("damaged", {}):
         raise DriftbayesError(dataset.encoding["damaged"][name])
     check = dataset.encoding.get("check_chunks")
@@ -84,10 +84,10 @@ def verify(dataset: "xr.Dataset", name: str) -> None:
 def _variable(dataset: "xr.Dataset", name: str, source: str) -> "xr.DataArray":
     verify(dataset, name)
     if name not in dataset.variables:
-        there = ", ".join(repr(str(other)) for other in list(dataset.variables)[:8])
+        shown = ", ".join(repr(str(other)) for other in list(dataset.variables)[:8])
         near = did_you_mean(name, map(str, dataset.variables))
-        msg = f"{source!r} has no variable {name!r}; it has {there}: name one with --columns{near}"
-        raise DriftbayesError(msg)
+        msg = f"{source!r} has no variable {name!r}; it has {shown}: select one with --columns"
+        raise DriftbayesError(f"{msg}{near}")
     return dataset[name]
 
 
@@ -99,12 +99,12 @@ def numbers(
     are_counts: bool = False,
     is_ours: bool = False,
 ) -> FloatArray:
-    """A variable as floats, unpacked, with what stands for a missing value as NaN.
+    """Read a variable as floats, unpacked, with missing values as NaN.
 
-    Missing is what is no number, what the file declares to stand for it (`_FillValue`,
-    `missing_value`), and what NetCDF puts where nothing was written, if no position or time can be
-    so large; of a file that we wrote, only NaN and what it declares. Any other number is data,
-    unless the user says otherwise, who does not speak of counts.
+    Missing values are those that are not finite, equal to a declared fill value (`_FillValue`,
+    `missing_value`) or equal to a default fill value of NetCDF beyond any position or time; in a
+    file of driftbayes, only NaN and declared fill values. The user may give further ones, which do
+    not apply to counts.
     """
     variable = _variable(dataset, name, source)
     if variable.dtype.kind not in "iufb":
@@ -112,64 +112,64 @@ def numbers(
         raise DriftbayesError(msg)
     budget = dataset.encoding.get("budget")
     if budget is not None:
-        # As stored, as numbers, and as the trajectories that are made of them.
+        # The stored values, the numbers and the trajectories.
         budget.claim(int(variable.size) * (variable.dtype.itemsize + 3 * 8))
     missing = () if are_counts else dataset.encoding.get("missing")
     raw, attributes = variable.to_numpy(), variable.attrs
     if raw.dtype.kind == "i" and str(attributes.get("_Unsigned", "")).lower() == "true":
         raw = raw.view(raw.dtype.str.replace("i", "u"))
     values = np.array(raw, dtype=np.float64)
-    gone = np.isnan(values) if is_ours else _impossible(raw, values)
+    is_missing = np.isnan(values) if is_ours else _find_default_fills(raw, values)
     for key in ("_FillValue", "missing_value"):
-        for fill in _plain_numbers(attributes.get(key)):
-            gone |= _equals(raw, fill)
-    unsure = variable.encoding.get("zarr_fill")
-    if not (missing is not None or is_ours or "_FillValue" in attributes or unsure is None):
-        count = np.count_nonzero(_equals(raw, unsure) & ~gone)
+        for fill in _attribute_numbers(attributes.get(key)):
+            is_missing |= _equals(raw, fill)
+    zarr_fill = variable.encoding.get("zarr_fill")
+    if not (missing is not None or is_ours or "_FillValue" in attributes or zarr_fill is None):
+        count = np.count_nonzero(_equals(raw, zarr_fill) & ~is_missing)
         if count:
             raise DriftbayesError(
-                f"{source!r}: variable {name[:40]!r} holds {unsure:g} {count:,} times, the fill "
+                f"{source!r}: variable {name[:40]!r} holds {zarr_fill:g} {count:,} times, the fill "
                 "value of its Zarr array, and declares no _FillValue; pass --missing "
-                f"{unsure:g} if these are missing, --missing none if they are data"
+                f"{zarr_fill:g} if these are missing, --missing none if they are data"
             )
     scale, offset = (
-        next(iter(_plain_numbers(attributes.get(key))), usual)
-        for key, usual in (("scale_factor", 1.0), ("add_offset", 0.0))
+        next(iter(_attribute_numbers(attributes.get(key))), default)
+        for key, default in (("scale_factor", 1.0), ("add_offset", 0.0))
     )
     if (scale, offset) != (1.0, 0.0):
         with np.errstate(over="ignore", invalid="ignore"):
             values = values * scale + offset
     for number in missing or ():
-        gone |= _equals(raw, number) | (values == number)
-    # NaN has many bit patterns, and a fingerprint would tell them apart.
-    values[gone | np.isnan(values)] = np.nan
+        is_missing |= _equals(raw, number) | (values == number)
+    # NaN has many bit patterns, which fingerprints distinguish.
+    values[is_missing | np.isnan(values)] = np.nan
     return values
 
 
-def _impossible(raw: np.ndarray, values: FloatArray) -> np.ndarray:
-    """What is no number, or larger than any position or time."""
-    gone = ~np.isfinite(values) | (np.abs(values) > _DEFAULT_FILL)
+def _find_default_fills(raw: np.ndarray, values: FloatArray) -> np.ndarray:
+    """Find values that are not finite, or larger than any position or time."""
+    is_fill = ~np.isfinite(values) | (np.abs(values) > _DEFAULT_FILL)
     if raw.dtype.kind not in "iu":
-        return gone
+        return is_fill
     if raw.dtype.itemsize >= 4:
-        # Whole numbers have no NaN: the largest and the smallest stand for it, where they are far
-        # off. Those of 8 or 16 bits are used up to their ends.
+        # Integers have no NaN: their largest and smallest values are used instead. Data may span
+        # the whole range of 8 or 16 bits.
         limits = np.iinfo(raw.dtype)
-        gone |= (raw == limits.max) | (raw == limits.min) & (limits.min < 0)
+        is_fill |= (raw == limits.max) | (raw == limits.min) & (limits.min < 0)
     fill = _DEFAULT_FILLS.get(f"{raw.dtype.kind}{raw.dtype.itemsize}")
-    return gone if fill is None else gone | (raw == fill)
+    return is_fill if fill is None else is_fill | (raw == fill)
 
 
 def _equals(raw: np.ndarray, number: float) -> np.ndarray:
-    """Where an array has a number, which is rounded as those of the array are."""
+    """Compare an array with a number rounded to the precision of the array."""
     if raw.dtype.kind == "f":
         with np.errstate(over="ignore"):
             return np.asarray(raw == raw.dtype.type(number))
     return np.asarray(raw == number)
 
 
-def _plain_numbers(value: object) -> list[float]:
-    """The numbers of an attribute: one, several, or none if it is something else."""
+def _attribute_numbers(value: object) -> list[float]:
+    """Return the numbers in an attribute; empty if it is not numeric."""
     if value is None:
         return []
     try:
@@ -181,10 +181,10 @@ def _plain_numbers(value: object) -> list[float]:
 def identifiers(
     dataset: "xr.Dataset", name: str, source: str, *, is_ours: bool = False
 ) -> StrArray:
-    """A variable of ids, text or whole numbers; spaces are padding, unless the file is ours."""
+    """Read a variable of ids, text or whole numbers; strip spaces unless the file is ours."""
     ids = np.atleast_1d(_variable(dataset, name, source).to_numpy())
     if ids.dtype.kind == "f" and ((ids == np.round(ids)) & (np.abs(ids) < 2**53)).all():
-        # Where whole numbers were missing somewhere on the way, they were made floats.
+        # Other programs convert integers with missing values to floats.
         ids = ids.astype(np.int64)
     values = [
         i.decode(errors="replace") if isinstance(i, bytes) else i for i in ids.ravel().tolist()
@@ -196,14 +196,14 @@ def identifiers(
             "one id per trajectory, text or whole numbers"
         )
     try:
-        found = id_array(values)
+        result = id_array(values)
     except BadCellError as error:
         raise DriftbayesError(f"{source!r}: variable {name!r} {error.what}") from error
-    return np.char.strip(found) if found.dtype.kind == "U" and not is_ours else found
+    return np.char.strip(result) if result.dtype.kind == "U" and not is_ours else result
 
 
 def parse_time_unit(units: object, source: str) -> tuple[float, str]:
-    """What to multiply times by to have seconds, from `hours since 1970-01-01` or `hours`."""
+    """Return the factor to seconds of a unit such as `hours since 1970-01-01` or `hours`."""
     try:
         return time_factor(_unit_and_date(units)[0])
     except DriftbayesError as error:
@@ -214,14 +214,14 @@ def parse_time_unit(units: object, source: str) -> tuple[float, str]:
 
 
 def _unit_and_date(units: object) -> tuple[str, str]:
-    """A unit of times, and the date that they count from if there is one."""
+    """Split a CF time unit into the unit and the reference date, which may be empty."""
     words = str(units)[:_MAX_UNIT].split()
-    place = next((i for i, word in enumerate(words) if word.lower() == "since"), len(words))
-    return " ".join(words[:place]), " ".join(words[place + 1 :])
+    index = next((i for i, word in enumerate(words) if word.lower() == "since"), len(words))
+    return " ".join(words[:index]), " ".join(words[index + 1 :])
 
 
 def time_origin(attributes: Mapping[str, Any]) -> str | None:
-    """The date that the numbers of a variable of times count from, if a calendar has it."""
+    """Return the reference date of a time variable, if it exists in the standard calendar."""
     epoch = _epoch(_unit_and_date(attributes.get("units", ""))[1])
     calendar = str(attributes.get("calendar", "standard")).lower()
     if epoch is None or calendar not in ("standard", "gregorian", "proleptic_gregorian"):
@@ -229,12 +229,12 @@ def time_origin(attributes: Mapping[str, Any]) -> str | None:
     try:
         return datetime.fromtimestamp(epoch, UTC).replace(tzinfo=None).isoformat()
     except (ValueError, OverflowError):
-        # The first hours of the year 1, with a zone.
+        # A time zone can move the first hours of year 1 out of range.
         return None
 
 
 def _epoch(date: str) -> float | None:
-    """Seconds from 1970 to a date; None if it cannot be read."""
+    """Return the seconds from 1970 to a date; None if the date is invalid."""
     match = _DATE.fullmatch(date.strip())
     if match is None:
         return None
@@ -242,7 +242,7 @@ def _epoch(date: str) -> float | None:
     try:
         moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
-        # The year 0, or 30 February of a calendar of 360 days.
+        # Year 0, or 30 February in a 360-day calendar.
         return None
     zone = 3600.0 * int(match[8] or 0)
     zone += (-60.0 if (match[8] or "").startswith("-") else 60.0) * int(match[9] or 0)
@@ -251,20 +251,20 @@ def _epoch(date: str) -> float | None:
 
 @dataclass(frozen=True)
 class Observed:
-    """What a dataset holds of each observation."""
+    """Observations in a dataset."""
 
-    dataset: "xr.Dataset"  # of some or all trajectories
-    contents: Contents  # where it comes from
-    layout: Layout  # how trajectories lie in it
-    times: FloatArray  # in seconds, or as the user has it
-    time_unit: str  # their unit
-    ids: Sequence[Any]  # of the trajectories
-    row_sizes: IntArray | None  # number of observations of each trajectory; None if they are padded
-    # Rows of the file in the order of trajectories and times; None if they are so.
+    dataset: "xr.Dataset"  # some or all trajectories
+    contents: Contents  # description of the file
+    layout: Layout  # layout of the trajectories
+    times: FloatArray  # in seconds, or in the unit given by the user
+    time_unit: str  # unit of the times
+    ids: Sequence[Any]  # ids of the trajectories
+    row_sizes: IntArray | None  # number of observations of each trajectory; None for a padded grid
+    # Order that sorts the rows by trajectory and time; None if they are sorted.
     order: IntArray | slice | None
 
     def values(self, name: str) -> FloatArray:
-        """A variable as numbers, in the order of the trajectories."""
+        """Read a variable as numbers, in the order of the trajectories."""
         layout, source = self.layout, self.contents.source
         values, dims = numbers(self.dataset, name, source), self.dataset[name].dims
         expected = (layout.instance, layout.sample) if layout.kind == "grid" else (layout.sample,)
@@ -272,13 +272,13 @@ class Observed:
             values, dims = values.T, expected
         if dims != expected:
             raise DriftbayesError(
-                f"{source!r}: variable {name!r} has the dimensions ({', '.join(map(str, dims))}), "
+                f"{source!r}: variable {name!r} has dimensions ({', '.join(map(str, dims))}), "
                 f"expected ({', '.join(map(str, expected))})"
             )
         return values if self.order is None else values[..., self.order]
 
     def trajectories(self, coordinates: Sequence[FloatArray], **attributes: Any) -> Trajectories:
-        """Trajectories of these coordinates; attributes as for `from_grid`."""
+        """Make trajectories from coordinates; attributes as for `from_grid`."""
         if self.row_sizes is None:
             return from_grid(coordinates, self.times, self.ids, self.contents, **attributes)
         return from_ragged(
@@ -289,8 +289,8 @@ class Observed:
 def observed(
     dataset: "xr.Dataset", contents: Contents, layout: Layout, time_unit: str | None = None
 ) -> Observed:
-    """The variables of a dataset in the order of its trajectories."""
-    times, unit = _seconds(dataset, layout.time, contents, time_unit)
+    """Read times, ids and counts of a dataset in the order of its trajectories."""
+    times, unit = _read_times(dataset, layout.time, contents, time_unit)
     row_sizes: IntArray | None = None
     order: IntArray | slice | None = None
     ids: Sequence[Any]
@@ -298,7 +298,7 @@ def observed(
         if times.ndim == 2 and dataset[layout.time].dims[0] == layout.sample:
             times = times.T
         if times.ndim == 1 and len(times) > 1 and np.all(np.diff(times) < 0):
-            # A run backwards in time has the same increments.
+            # A run backward in time has the same increments.
             order = slice(None, None, -1)
             times = times[order]
         ids = _ids(dataset, contents, layout, dataset.sizes[layout.instance])
@@ -316,26 +316,26 @@ def observed(
     return Observed(dataset, contents, layout, times, unit, ids, row_sizes, order)
 
 
-def _seconds(
-    dataset: "xr.Dataset", name: str, contents: Contents, told: str | None
+def _read_times(
+    dataset: "xr.Dataset", name: str, contents: Contents, time_unit: str | None
 ) -> tuple[FloatArray, str]:
-    """Times in seconds, since 1970 if the file has a date to count from, and their unit.
+    """Read times in seconds, since 1970 if the file has a reference date, and their unit.
 
-    They are left as they are if the user names their unit.
+    They are not converted if the user gives their unit.
     """
     values = numbers(dataset, name, contents.source)
-    if told is not None:
-        return values, told
+    if time_unit is not None:
+        return values, time_unit
     units = contents.variable_attributes.get(name, {}).get("units")
     if units is None or str(units).strip() in ("", "1", "-"):
         return values, ""
     factor, unit = parse_time_unit(units, contents.source)
-    # Where the date cannot be read, differences still count.
+    # Without a valid reference date, time differences are still correct.
     return values * factor + (_epoch(_unit_and_date(units)[1]) or 0.0), unit
 
 
 def _ids(dataset: "xr.Dataset", contents: Contents, layout: Layout, count: int) -> Sequence[Any]:
-    """Ids of the trajectories; without any, their numbers in the file."""
+    """Return the ids of the trajectories, by default their numbers in the file."""
     if layout.ids is None:
         first = int(dataset.encoding.get("first_trajectory", 0))
         return range(first, first + count)
@@ -350,7 +350,7 @@ def _ids(dataset: "xr.Dataset", contents: Contents, layout: Layout, count: int) 
 
 def _counts(dataset: "xr.Dataset", name: str, source: str) -> IntArray:
     counts = numbers(dataset, name, source, are_counts=True)
-    # The largest possible sum: one that is larger is not the number of anything in a file.
+    # No file has 2**40 observations.
     if counts.ndim != 1 or not ((counts >= 0) & (counts < 2**40) & (counts % 1 == 0)).all():
         raise DriftbayesError(
             f"{source!r}: variable {name!r} must hold the number of observations of each "
@@ -362,7 +362,7 @@ def _counts(dataset: "xr.Dataset", name: str, source: str) -> IntArray:
 def _index(
     dataset: "xr.Dataset", contents: Contents, layout: Layout
 ) -> tuple[IntArray, Sequence[Any]]:
-    """Number of the trajectory of each observation, -1 for none, and the ids."""
+    """Return the trajectory number of each observation, or -1, and the ids."""
     source, name = contents.source, str(layout.counter)
     if layout.kind == "long":
         unique, codes = np.unique(identifiers(dataset, name, source), return_inverse=True)
@@ -374,9 +374,9 @@ def _index(
     index: IntArray = np.where(given >= 0, given, -1).astype(np.int64)
     count = dataset.sizes.get(layout.instance)
     if layout.ids is None and count is None:
-        there, codes = np.unique(index, return_inverse=True)
-        none = int((there < 0).any())
-        return codes.astype(np.int64) - none, there[none:].tolist()
+        unique, codes = np.unique(index, return_inverse=True)
+        n_unassigned = int((unique < 0).any())
+        return codes.astype(np.int64) - n_unassigned, unique[n_unassigned:].tolist()
     ids = _ids(dataset, contents, layout, int(count if count is not None else 0))
     if index.max(initial=-1) >= len(ids):
         raise DriftbayesError(

@@ -1,7 +1,7 @@
-"""Columns of times: numbers, ISO dates, dates such as 17/05/2024 1:30 PM, and times of day.
+"""Parse columns of times: numbers, ISO dates, dates such as 17/05/2024 1:30 PM, times of day.
 
-Day and month are told apart by the whole column: a number above 12 is a day. A column in which no
-number is above 12 is refused until the user gives the order.
+The order of day and month follows from the whole column: a number above 12 is a day. A column
+without a number above 12 is refused unless the user gives the order.
 """
 
 import re
@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from driftbayes.io.cells import (
-    in_memory,
     is_number,
     is_text,
     numbers,
     plain,
     refuse_nulls,
-    stripped,
+    strip_cells,
+    to_numpy,
 )
 from driftbayes.io.ids import BadCellError, refuse_first
 from driftbayes.typing import FloatArray, IntArray
@@ -39,9 +39,9 @@ _DATE = (
     r"(?P<last>\d{1,4})"
 )
 _ZONE = r"\s*(?:Z|UTC|GMT)?\s*"
-_WHOLE = rf"^{_DATE}(?:[T,\s]+{_CLOCK})?{_ZONE}$"
-_ALONE = rf"^\s*{_CLOCK}{_ZONE}$"
-_PATTERN = re.compile(_WHOLE)
+_DATE_TIME = rf"^{_DATE}(?:[T,\s]+{_CLOCK})?{_ZONE}$"
+_TIME_OF_DAY = rf"^\s*{_CLOCK}{_ZONE}$"
+_PATTERN = re.compile(_DATE_TIME)
 _EXPECTED = "expected a date like 2024-05-17 12:00 or 17/05/2024 12:00"
 _NO_TIME = "is empty; every row needs a time"
 _EXPECTED_CLOCK = "expected a time of day like 13:30"
@@ -60,8 +60,8 @@ def is_iso_date(text: str) -> bool:
 
 
 def is_other_date(text: str) -> bool:
-    """Whether a cell is a date that is not in the ISO form but can be read here."""
-    # Nearly all times begin with a digit and go on without these.
+    """Whether a cell is a date in another supported format than ISO."""
+    # A quick test that excludes nearly all times.
     if not any(char in text for char in "/.- ") or is_number(text):
         return False
     match = _PATTERN.fullmatch(text.strip())
@@ -73,16 +73,16 @@ def parse_times(column: Any, order: str | None = None) -> tuple[FloatArray, str]
 
     Args:
         column: Arrow array of numbers, dates or text.
-        order: "dmy" or "mdy" for the order of day and month, if the user gives it.
+        order: "dmy" or "mdy" for the order of day and month, if given by the user.
 
     Returns:
-        Numbers as they are, dates as seconds since 1970-01-01 UTC (one without a zone is taken to
-        be UTC); and how dates were written, empty for numbers.
+        Numbers unchanged, or dates as seconds since 1970-01-01 UTC (the default zone), and the
+        date format, empty for numbers.
     """
     column = plain(column)
     kind = column.type
     if is_text(kind):
-        column = stripped(column)
+        column = strip_cells(column)
         refuse_nulls(column, _NO_TIME)
         first = column[0].as_py() if len(column) else ""
         if not is_iso_date(first) and is_other_date(first):
@@ -91,20 +91,20 @@ def parse_times(column: Any, order: str | None = None) -> tuple[FloatArray, str]
     elif pa.types.is_duration(kind):
         column = column.cast(pa.duration("us"), safe=False)
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        # The zone only says how to print a moment; casting it away could move the moment.
+        # The zone only affects printing, but removing it by a cast could shift the time.
         column = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
     else:
         values = numbers(column)
         refuse_first(np.isnan(values), _NO_TIME)
         return values, ""
     refuse_nulls(column, _NO_TIME)
-    # Microseconds: as fine as a float64 resolves today, and no year is out of range.
-    return in_memory(column.cast(pa.int64())) / 1e6, "dates"
+    # A float64 resolves microseconds today, and no year is out of range.
+    return to_numpy(column.cast(pa.int64())) / 1e6, "dates"
 
 
 def _parse_iso_dates(text: Any) -> Any:
     column = text
-    # Arrow wants a zone on all or on none, and no more digits than its unit holds.
+    # Arrow requires a zone in all dates or in none, and no more digits than its unit has.
     for pattern, replacement in (
         (r"\s?UTC$", "Z"),
         (r"(\.\d{6})\d+", r"\1"),
@@ -124,36 +124,39 @@ def _parse_iso_dates(text: Any) -> Any:
 
 
 def _parse_dates(column: Any, order: str | None) -> tuple[FloatArray, str]:
-    """Seconds since 1970 of text, and the order of day and month, or "dates" if it is clear."""
-    parts = _matched(column, _WHOLE, _EXPECTED)
-    first, last = _whole(parts["first"]), _whole(parts["last"])
+    """Return seconds since 1970 and the order of day and month, or "dates" if unambiguous."""
+    parts = _match_cells(column, _DATE_TIME, _EXPECTED)
+    first, last = _to_integers(parts["first"]), _to_integers(parts["last"])
     words = [text.casefold()[:3] for text in parts["second_part"]]
     named = np.array([not word.isdigit() for word in words], dtype=bool)
     middle = np.array([int(w) if w.isdigit() else _MONTH_NUMBERS.get(w, 0) for w in words])
     long_first, long_last = (np.char.str_len(parts[name]) == 4 for name in ("first", "last"))
     _refuse(~(long_first | long_last), column, "with a year of four digits, " + _EXPECTED)
-    open_ = ~long_first & ~named
-    found = order or _order(first[open_], middle[open_], parts["separator"][open_])
-    swapped = open_ & (found == "mdy")
+    ambiguous = ~long_first & ~named
+    if order is None:
+        order = _infer_order(first[ambiguous], middle[ambiguous], parts["separator"][ambiguous])
+    swapped = ambiguous & (order == "mdy")
     year = np.where(long_first, first, last)
     month = np.where(swapped, first, middle)
     day = np.where(long_first, last, np.where(swapped, middle, first))
-    good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31) & (year >= 1000)
-    months = (np.where(good, year, 1970) - 1970) * 12 + np.where(good, month, 1) - 1
+    valid = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31) & (year >= 1000)
+    months = (np.where(valid, year, 1970) - 1970) * 12 + np.where(valid, month, 1) - 1
     start = months.astype("datetime64[M]")
-    length = ((start + 1).astype("datetime64[D]") - start.astype("datetime64[D]")).astype(int)
-    clock, is_clock = _clock(parts)
-    _refuse(~good | (day > length) | ~is_clock, column, _EXPECTED)
+    length = (
+        (start + np.timedelta64(1, "M")).astype("datetime64[D]") - start.astype("datetime64[D]")
+    ).astype(int)
+    clock, is_clock = _parse_clock(parts)
+    _refuse(~valid | (day > length) | ~is_clock, column, _EXPECTED)
     seconds = start.astype("datetime64[s]").astype(np.int64) + (day - 1) * 86400.0
-    return seconds + clock, ORDERS[found] if open_.any() else "dates"
+    return seconds + clock, ORDERS[order] if ambiguous.any() else "dates"
 
 
 def parse_clocks(column: Any, name: str) -> FloatArray:
-    """Seconds since midnight, of text like 13:30 or of numbers of hours.
+    """Convert text like 13:30, or hours, to seconds since midnight.
 
     Args:
         column: Arrow array of text or numbers.
-        name: Its name, which says whether numbers are hours.
+        name: Name of the column; numbers are hours if it says so.
     """
     if pa.types.is_time(column.type):
         return numbers(column.cast(pa.time64("us")).cast(pa.int64())) / 1e6
@@ -162,8 +165,8 @@ def parse_clocks(column: Any, name: str) -> FloatArray:
     else:
         texts = [text or "" for text in column.to_pylist()]
         if any(":" in text for text in texts):
-            seconds, good = _clock(_matched(column, _ALONE, _EXPECTED_CLOCK))
-            _refuse(~good, column, _EXPECTED_CLOCK)
+            seconds, valid = _parse_clock(_match_cells(column, _TIME_OF_DAY, _EXPECTED_CLOCK))
+            _refuse(~valid, column, _EXPECTED_CLOCK)
             return seconds
         try:
             hours = np.array([float((text or "nan").replace(",", ".")) for text in texts])
@@ -172,50 +175,50 @@ def parse_clocks(column: Any, name: str) -> FloatArray:
     _refuse(~((hours >= 0) & (hours <= 24)), column, f"{_EXPECTED_CLOCK}, or hours")
     if "hour" not in name.casefold() and not re.search(r"[\[(_ ]h(r|rs)?[\])]?$", name.casefold()):
         raise BadCellError(
-            "holds numbers beside a column of dates, and may be hours or something else; pass "
-            "--columns time=NAME for the column of times, or call it 'hour'"
+            "holds numbers beside a column of dates, which may or may not be hours; pass "
+            "--columns time=NAME for the column of times, or rename it to 'hour'"
         )
     return np.asarray(hours * 3600.0)
 
 
-def _matched(column: Any, pattern: str, expected: str) -> dict[str, np.ndarray]:
-    """The named parts of each cell, as arrays of text."""
-    found = pc.extract_regex(column, pattern=pattern)
-    if found.null_count:
-        _refuse(np.asarray(found.is_null()), column, expected)
-    parts = found.combine_chunks().flatten()
-    names = (field.name for field in found.type)
+def _match_cells(column: Any, pattern: str, expected: str) -> dict[str, np.ndarray]:
+    """Return the named groups of each cell, as arrays of text."""
+    groups = pc.extract_regex(column, pattern=pattern)
+    if groups.null_count:
+        _refuse(np.asarray(groups.is_null()), column, expected)
+    parts = groups.combine_chunks().flatten()
+    names = (field.name for field in groups.type)
     return {n: np.array(p.to_pylist(), dtype=str) for n, p in zip(names, parts, strict=True)}
 
 
-def _whole(texts: np.ndarray) -> IntArray:
+def _to_integers(texts: np.ndarray) -> IntArray:
     return np.array([int(text or 0) for text in texts], dtype=np.int64)
 
 
-def _order(first: IntArray, second: IntArray, separators: np.ndarray) -> str:
-    """Whether the day or the month comes first, from all dates of a column."""
+def _infer_order(first: IntArray, second: IntArray, separators: np.ndarray) -> str:
+    """Infer the order of day and month from all dates of a column."""
     days_first, days_second = (first > 12).any(), (second > 12).any()
     if days_first and days_second:
         raise BadCellError("mixes day/month/year and month/day/year; write ISO dates")
     if days_first or days_second:
         return "dmy" if days_first else "mdy"
-    # With points the day comes first wherever people write so.
+    # With points the day always comes first.
     if (first == second).all() or (separators == ".").all():
         return "dmy"
     raise BadCellError(
-        "holds dates of which no number is above 12, so that day and month cannot be told apart; "
-        "pass --date-order dmy or --date-order mdy"
+        "holds ambiguous dates (no day or month is above 12); pass --date-order dmy or "
+        "--date-order mdy"
     )
 
 
-def _clock(parts: dict[str, np.ndarray]) -> tuple[FloatArray, np.ndarray]:
-    """Seconds since midnight, and which of them are times of day."""
-    hour, minute = _whole(parts["hour"]), _whole(parts["minute"])
+def _parse_clock(parts: dict[str, np.ndarray]) -> tuple[FloatArray, np.ndarray]:
+    """Return seconds since midnight, and a mask of the valid times."""
+    hour, minute = _to_integers(parts["hour"]), _to_integers(parts["minute"])
     second = np.array([float(text or 0) for text in parts["second"]])
     half = np.array([text[:1].lower() for text in parts["half"]], dtype=str)
-    good = (hour <= 24) & (minute < 60) & (second < 61) & ((half == "") | (hour <= 12))
+    valid = (hour <= 24) & (minute < 60) & (second < 61) & ((half == "") | (hour <= 12))
     hour = np.where(half != "", hour % 12 + 12 * (half == "p"), hour)
-    return hour * 3600.0 + minute * 60.0 + second, good
+    return hour * 3600.0 + minute * 60.0 + second, valid
 
 
 def _refuse(bad: np.ndarray, column: Any, expected: str) -> None:

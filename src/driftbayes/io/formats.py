@@ -1,4 +1,4 @@
-"""All formats, and which of them a file has."""
+"""Supported formats and their detection."""
 
 import os
 from collections.abc import Callable
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """One source of trajectories."""
+    """A file format of trajectories."""
 
-    name: str  # as `--format` has it
+    name: str  # as in `--format`
     summary: str  # short description
-    containers: tuple[str, ...]  # in what it is kept
-    module: str  # module of `driftbayes.io` whose table `READERS` has the function that reads it
-    detect: Callable[[Contents], bool]  # whether contents in such a container are of this format
+    containers: tuple[str, ...]  # containers of the format, such as "csv"
+    module: str  # module of `driftbayes.io` whose `READERS` has the reader
+    detect: Callable[[Contents], bool]  # whether the contents of such a container have this format
 
 
 def _is_ours(contents: Contents) -> bool:
@@ -31,7 +31,7 @@ def _is_ours(contents: Contents) -> bool:
 
 
 def _layout_kind(contents: Contents) -> str:
-    """Kind of the layout in which trajectories lie in a dataset; empty if none is found."""
+    """Return the kind of layout of a dataset; empty if none is found."""
     from driftbayes.io.layouts import find_layout
 
     try:
@@ -43,7 +43,7 @@ def _layout_kind(contents: Contents) -> str:
 
 
 def _has(*groups: str, attribute: str = "", laid_out: bool = False) -> Callable[[Contents], bool]:
-    """Detect all names of one of the groups, an attribute that begins so, trajectories laid out."""
+    """Detect all names of one group, a prefix of an attribute and a layout of trajectories."""
 
     def detect(contents: Contents) -> bool:
         named = any(contents.has(*group.split()) for group in groups)
@@ -65,7 +65,7 @@ def _is_evalspt(contents: Contents) -> bool:
     return tabs and contents.has("x", "y", "t", "id") and not contents.has("time")
 
 
-# Containers in which formats are kept, and the module that reads them.
+# Containers of formats, and the module that reads them.
 _DATASET = (("netcdf", "zarr"), "dataset_formats")
 _TABLE, _PARQUET, _TEXT = (
     (containers, "table_formats")
@@ -113,14 +113,14 @@ _SUMMARIES = {
 
 def _format(
     name: str,
-    kept: tuple[tuple[str, ...], str],
+    stored: tuple[tuple[str, ...], str],
     detect: Callable[[Contents], bool] = lambda _: True,
 ) -> Format:
-    return Format(name, _SUMMARIES[name], *kept, detect)
+    return Format(name, _SUMMARIES[name], *stored, detect)
 
 
-# In the order in which they are tried: the particular before the general. CF, the last resort of
-# datasets, says what it does not find, and --columns names it.
+# In the order of detection: specific formats before general ones. CF comes last of the datasets;
+# its errors say what is missing, and --columns supplies it.
 FORMATS: tuple[Format, ...] = (
     _format("run", (("run",), "dataset_formats")),
     _format("zarr", _DATASET, lambda c: c.container == "zarr" and _is_ours(c)),
@@ -157,8 +157,8 @@ FORMATS: tuple[Format, ...] = (
     _format("r", (("rds",), "r_data")),
     _format("table", (("csv", "parquet", "frame"), "tables")),
 )
-# How a file of each container begins, and suffixes that tell where that does not.
-_BEGINNINGS = {
+# First bytes of each container, and suffixes for containers without a signature.
+_SIGNATURES = {
     "parquet": (b"PAR1",),
     "netcdf": (b"\x89HDF\r\n\x1a\n", b"CDF"),
     "xml": (b"<?xml", b"<!DOCTYPE", b"<Track"),
@@ -168,10 +168,10 @@ _BEGINNINGS = {
 }
 _SUFFIXES = {".nc": "netcdf", ".nc4": "netcdf", ".cdf": "netcdf", ".parquet": "parquet"}
 _SUFFIXES |= {".pq": "parquet", ".mat": "mat", ".rda": "rds", ".rdata": "rds", ".rds": "rds"}
-# Whose suffix says more than how they begin.
+# Containers for which the suffix overrides the signature.
 _BY_SUFFIX = ("mat", "rds")
-# Modules of which `describe` gives the fields of `Contents`.
-_DESCRIBED_BY = {
+# Modules whose `describe` returns the fields of `Contents`.
+_DESCRIBERS = {
     **{"parquet": "parquet", "netcdf": "netcdf_file", "xml": "trackmate"},
     **{"npz": "numpy_arrays", "csv": "csv_text", "zarr": "zarr_store", "mat": "matlab"},
     **{"rds": "r_data"},
@@ -179,16 +179,16 @@ _DESCRIBED_BY = {
 
 
 def may_be_several(path: object) -> bool:
-    """Whether a path may stand for several files: a pattern, or a folder that is no store."""
+    """Whether a path may mean several files: a pattern or a directory."""
     if not isinstance(path, str | os.PathLike):
         return False
     return any(char in os.fspath(path) for char in "*?[") or Path(path).is_dir()
 
 
 def contents_of(path: Any) -> Contents:
-    """Look into a file, a Zarr store, the directory of a run or a dataset in memory.
+    """Inspect a file, a Zarr store, the directory of a run or a dataset in memory.
 
-    Of several files it is the first one.
+    Only the first of several files is inspected.
     """
     if isinstance(path, list | tuple) or may_be_several(path):
         from driftbayes.io.files import files_of
@@ -205,26 +205,26 @@ def contents_of(path: Any) -> Contents:
         from driftbayes.io.datasets import contents_in
 
         return contents_in(path)
-    found = Path(path)
-    if found.is_dir():
+    file = Path(path)
+    if file.is_dir():
         from driftbayes.io.zarr_store import is_foreign_store
 
-        if not is_foreign_store(found):
-            return Contents(found, "run")
+        if not is_foreign_store(file):
+            return Contents(file, "run")
         container = "zarr"
     else:
         with existing_file(path).open("rb") as stream:
             head = stream.read(512)
         text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-        container = _SUFFIXES.get(found.suffix.lower(), "csv")
-        for known, starts in _BEGINNINGS.items():
-            begins = (text if known == "xml" else head).startswith(starts)
-            if begins and container not in _BY_SUFFIX:
+        container = _SUFFIXES.get(file.suffix.lower(), "csv")
+        for known, starts in _SIGNATURES.items():
+            matches = (text if known == "xml" else head).startswith(starts)
+            if matches and container not in _BY_SUFFIX:
                 container = known
     if container not in _DATASET[0]:
         require("tables", "pyarrow")
-    described = import_module(f"driftbayes.io.{_DESCRIBED_BY[container]}").describe(found)
-    return Contents(found, container, **described)
+    described = import_module(f"driftbayes.io.{_DESCRIBERS[container]}").describe(file)
+    return Contents(file, container, **described)
 
 
 def estimated_points(contents: Contents) -> int:
@@ -240,32 +240,32 @@ def estimated_points(contents: Contents) -> int:
         with open_dataset(contents) as dataset:
             return max((int(variable.size) for variable in dataset.variables.values()), default=0)
     if contents.container == "csv":
-        # Of id, time, x and y in text; a compressed file is a third as long.
+        # About 36 bytes for id, time, x and y in text, and a third of that when compressed.
         n_bytes = contents.path.stat().st_size
         return n_bytes // (12 if contents.path.suffix == ".gz" else 36)
     return 0
 
 
 def format_named(name: str) -> Format:
-    """Return the format of a name."""
+    """Return the format with a name."""
     for known in FORMATS:
         if known.name == name:
             return known
     names = [known.name for known in FORMATS]
-    msg = f"unknown format {name!r}; known are {', '.join(names)}{did_you_mean(name, names)}"
+    msg = f"unknown format {name!r}; known formats: {', '.join(names)}{did_you_mean(name, names)}"
     raise DriftbayesError(msg)
 
 
 def choose(contents: Contents, name: str | None = None) -> Format:
-    """Detect the format of a file, unless the user has named it."""
+    """Return the named format, or detect the format of a file."""
     if name is not None:
         return format_named(name)
     for known in FORMATS:
         if contents.container in known.containers and known.detect(contents):
             return known
-    found = f" ({contents.container} with {contents.shown})" if contents.names else ""
+    shown = f" ({contents.container} with {contents.shown})" if contents.names else ""
     raise DriftbayesError(
-        f"unrecognised file format: {contents.source!r}{found}; pass --format NAME, see "
+        f"unrecognised file format: {contents.source!r}{shown}; pass --format NAME, see "
         "`driftbayes formats`, or --columns"
     )
 
@@ -274,10 +274,10 @@ def read_as(chosen: Format, contents: Contents, options: ReadOptions) -> "Trajec
     """Read trajectories from a file of a known format."""
     if contents.container not in chosen.containers:
         raise DriftbayesError(
-            f"{contents.source!r} is a {contents.container} file, but {chosen.name!r} is kept in "
+            f"{contents.source!r} is a {contents.container} file, but format {chosen.name!r} needs "
             f"{' or '.join(chosen.containers)}; choose another with --format"
         )
-    # Imported when it is needed: a table needs no module of datasets.
+    # Imported on demand: a table does not need the modules for datasets.
     readers = import_module(f"driftbayes.io.{chosen.module}").READERS
-    found: Trajectories = readers[chosen.name](contents, options)
-    return found
+    trajectories: Trajectories = readers[chosen.name](contents, options)
+    return trajectories

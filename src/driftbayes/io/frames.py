@@ -1,4 +1,4 @@
-"""Tables in memory: pandas DataFrames, and what other readers make of their files."""
+"""Tables in memory: pandas DataFrames and Arrow tables."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,10 +17,9 @@ _NAME = Path("a DataFrame")
 
 
 def contents_in_frame(frame: "pd.DataFrame") -> reading.Contents:
-    """Contents of a DataFrame, with the units and the provenance in its attributes."""
-    named = frame.rename(columns=str)
+    """Describe a DataFrame, with the units and the provenance in its attributes."""
     try:
-        table = pa.Table.from_pandas(named, preserve_index=False).replace_schema_metadata()
+        table = pa.Table.from_pandas(frame.rename(columns=str), preserve_index=False)
     except (pa.ArrowException, ValueError, TypeError) as error:
         msg = f"the table cannot be read: {reading.reason(error)}; use columns of one type each"
         raise DriftbayesError(msg) from error
@@ -29,13 +28,14 @@ def contents_in_frame(frame: "pd.DataFrame") -> reading.Contents:
     keys = ("length_unit", "time_unit", "provenance")
     known = {key: frame.attrs[key] for key in keys if key in frame.attrs}
     header = reading.to_json({"schema": schema.SCHEMA_VERSION, **known})
-    return as_table(_NAME, table, "frame", {schema.METADATA_KEY: header} if known else {})
+    attributes = {schema.METADATA_KEY: header} if known else {}
+    return as_table(_NAME, table.replace_schema_metadata(), "frame", attributes)
 
 
 def as_table(
     path: Path, table: Any, container: str, attributes: Mapping[str, Any] | None = None
 ) -> reading.Contents:
-    """Contents of an Arrow table that is in memory."""
+    """Describe an Arrow table in memory."""
     names = tuple(map(str, table.column_names))
     types = {name: str(table.schema.field(i).type) for i, name in enumerate(names)}
     return reading.Contents(

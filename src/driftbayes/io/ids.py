@@ -1,4 +1,4 @@
-"""Ids of trajectories, in memory and as files hold them."""
+"""Trajectory ids in memory and in files."""
 
 import re
 from typing import Any
@@ -11,11 +11,11 @@ from driftbayes.typing import StrArray
 
 
 class BadCellError(Exception):
-    """A column that cannot be used; the caller knows how to name the place in its file.
+    """An unusable column; the caller adds the location in the file.
 
     Args:
         what: What is wrong and what was expected, to follow the name of the column.
-        row: Row of the first bad cell, counted from 0, or None if it is the whole column.
+        row: Row of the first bad cell, counted from 0, or None for the whole column.
     """
 
     def __init__(self, what: str, row: int | None = None) -> None:
@@ -25,17 +25,16 @@ class BadCellError(Exception):
 
 
 def refuse_first(bad: np.ndarray, what: str) -> None:
-    """Refuse a column of which some cells are bad, with the row of the first."""
+    """Refuse a column with bad cells, giving the row of the first."""
     if bad.any():
         raise BadCellError(what, int(np.argmax(bad)))
 
 
 def id_array(values: list[Any]) -> StrArray:
-    """Ids as trajectories hold them: an array of text, or of 64-bit integers."""
+    """Convert ids for use in trajectories: an array of text or of 64-bit integers."""
     if not values or isinstance(values[0], str):
         if max(map(len, values), default=0) > MAX_ID_LENGTH:
-            msg = f"holds an id of more than {MAX_ID_LENGTH} characters; use shorter ones"
-            raise BadCellError(msg)
+            raise BadCellError(f"holds an id longer than {MAX_ID_LENGTH} characters; shorten it")
         return np.array(values, dtype=str)
     try:
         return np.array(values, dtype=np.int64)
@@ -44,19 +43,17 @@ def id_array(values: list[Any]) -> StrArray:
 
 
 def id_values(ids: StrArray) -> StrArray:
-    """Ids as a file can hold them: an array of 64-bit integers, or of text."""
+    """Convert ids for storage in a file: an array of 64-bit integers or of text."""
     if ids.ndim == 1 and ids.dtype.kind in "iu" and (ids <= np.iinfo(np.int64).max).all():
         return ids.astype(np.int64)
     values = ids.tolist()
     if ids.ndim == 1 and all(isinstance(value, str) for value in values):
-        # NetCDF ends a text at its first null, and no encoding has half of a surrogate pair.
+        # NetCDF ends text at its first null, and no encoding has half of a surrogate pair.
         bad = [value for value in values if re.search("[\0\ud800-\udfff]", value)]
         if bad:
-            msg = f"the id {bad[0]!r} has a character that no file can hold; rename it"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"the id {bad[0]!r} has a character not allowed in files")
         if max(map(len, values), default=0) > MAX_ID_LENGTH:
-            msg = f"an id has more than {MAX_ID_LENGTH} characters; use shorter ones"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"an id is longer than {MAX_ID_LENGTH} characters; shorten it")
         return np.array(values, dtype=object)
     msg = f"ids must be text or 64-bit whole numbers to be written, got {ids.dtype}; convert them"
     raise DriftbayesError(msg)

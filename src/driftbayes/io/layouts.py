@@ -1,11 +1,11 @@
-"""How trajectories lie in a dataset: which variable is what, from names and attributes alone.
+"""Layouts of trajectories in a dataset, found from names and attributes alone.
 
 The layouts are those of the CF conventions, appendix H.4: contiguous ragged, indexed ragged,
-(trajectory, observation) and one trajectory alone. Files of clouddrift and of the Global Drifter
-Program are of them too, but leave out the attributes that say so.
+(trajectory, observation) and a single trajectory. clouddrift and the Global Drifter Program use
+them too, but omit the attributes that declare them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.io.ids import BadCellError, id_array
 from driftbayes.io.limits import check_memory
-from driftbayes.io.reading import Contents, ReadOptions, begin_with_name
+from driftbayes.io.reading import Contents, ReadOptions, prefix_errors
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
 Kind = Literal["contiguous", "indexed", "long", "grid", "single"]
@@ -27,55 +27,55 @@ _IDS = (
 )
 _TIMES = ("time", "t", "obs_time", "datetime", "date", "timestamp", "juld")
 _OBSERVATIONS = ("obs", "observation", "time", "index", "row", "sample", "step")
-# By standard name, by axis, by name: the first pair that is there.
+# Pairs of coordinates are searched by standard name, by axis and by name, in this order.
 _STANDARD = (("longitude", "latitude"), ("projection_x_coordinate", "projection_y_coordinate"))
 _PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which variable is what, and how trajectories lie in them."""
+    """Layout of trajectories in a dataset, and the role of each variable."""
 
-    # "contiguous": one after the other, with a count of each; "indexed": mixed, with the number of
-    # its trajectory for each observation; "long": likewise, with its id; "grid": (trajectory,
-    # observation), padded; "single": one alone.
+    # "contiguous": one trajectory after the other, with the count of each; "indexed": mixed, with
+    # the trajectory number of each observation; "long": mixed, with the trajectory id of each
+    # observation; "grid": (trajectory, observation), padded; "single": one trajectory.
     kind: Kind
     x: str  # variable of the first coordinate
-    y: str  # variable of the second
+    y: str  # variable of the second coordinate
     time: str  # variable of times
     sample: str  # dimension of observations
-    instance: str | None = None  # dimension of trajectories, if there is one
-    counter: str | None = None  # variable of counts, or of the numbers or ids of trajectories
-    ids: str | None = None  # variable of ids, if there is one
+    instance: str | None = None  # dimension of trajectories, if any
+    counter: str | None = None  # variable of counts, trajectory numbers or ids
+    ids: str | None = None  # variable of ids, if any
 
 
 def find_layout(contents: Contents, options: ReadOptions | None = None) -> Layout:
-    """Find how trajectories lie in a dataset, from names and attributes and the user's names."""
-    told = _told(contents, options or ReadOptions())
+    """Find the layout of a dataset from names, attributes and the columns given by the user."""
+    given = _given_names(contents, options or ReadOptions())
     counter = find_counter(contents)
-    x, y = _pair(contents, told, counter)
+    x, y = _find_coordinates(contents, given, counter)
     dims = contents.dims[x]
-    named = told.get("id")
+    named = given.get("id")
     if len(dims) == 1:
         sample = dims[0]
         if counter is not None:
             kind, name, instance = counter
-            ids = named or _ids(contents, instance)
-            time = _time(contents, told, (sample,), None)
+            ids = named or _find_ids(contents, instance)
+            time = _find_time(contents, given, (sample,), None)
             return Layout(kind, x, y, time, sample, instance, name, ids)
-        time = _time(contents, told, (sample,), None)
-        ids = named or _ids(contents, sample, besides=(x, y, time))
+        time = _find_time(contents, given, (sample,), None)
+        ids = named or _find_ids(contents, sample, exclude=(x, y, time))
         if ids is not None and contents.dims[ids][:1] == (sample,):
             return Layout("long", x, y, time, sample, None, ids, ids)
-        return Layout("single", x, y, time, sample, ids=ids or _ids(contents, None))
-    marked = named or next((i for dim in dims if (i := _ids(contents, dim, besides=(x, y)))), None)
-    of_ids = contents.dims[marked][0] if marked and contents.dims[marked] else None
-    # A coordinate of its own, time(time), is no id, whatever it is called.
-    time = _time(contents, told, dims, of_ids)
+        return Layout("single", x, y, time, sample, ids=ids or _find_ids(contents, None))
+    candidates = (_find_ids(contents, dim, exclude=(x, y)) for dim in dims)
+    marked = named or next(filter(None, candidates), None)
+    id_dim = contents.dims[marked][0] if marked and contents.dims[marked] else None
+    time = _find_time(contents, given, dims, id_dim)
     if len(contents.dims[time]) == 1:
         sample = contents.dims[time][0]
-    elif of_ids in dims:
-        sample = dims[1] if dims[0] == of_ids else dims[0]
+    elif id_dim in dims:
+        sample = dims[1] if dims[0] == id_dim else dims[0]
     else:
         sample = next((dim for dim in dims if dim.lower() in _OBSERVATIONS), dims[1])
     instance = dims[1] if dims[0] == sample else dims[0]
@@ -83,12 +83,12 @@ def find_layout(contents: Contents, options: ReadOptions | None = None) -> Layou
     return Layout("grid", x, y, time, sample, instance, None, ids)
 
 
-def _told(contents: Contents, options: ReadOptions) -> dict[str, str]:
-    told = options.names
+def _given_names(contents: Contents, options: ReadOptions) -> dict[str, str]:
+    names = options.names
     for degrees, role in (("lon", "x"), ("lat", "y")):
-        if degrees in told:
-            told[role] = told.pop(degrees)
-    for role, name in told.items():
+        if degrees in names:
+            names[role] = names.pop(degrees)
+    for role, name in names.items():
         if role not in ("id", "time", "x", "y", "sd"):
             raise DriftbayesError(
                 f"columns has the key {role!r}, expected one of id, time, x, y (or lon, lat) and "
@@ -99,11 +99,11 @@ def _told(contents: Contents, options: ReadOptions) -> dict[str, str]:
                 f"{contents.source!r} has no variable {name!r} (wanted as {role!r}); "
                 f"it has {contents.shown}{did_you_mean(name, contents.names)}"
             )
-    return told
+    return names
 
 
 def find_counter(contents: Contents) -> tuple[Kind, str, str] | None:
-    """Kind of a ragged layout, its variable of counts or numbers, the dimension of trajectories."""
+    """Find the kind of a ragged layout, its counter variable and the trajectory dimension."""
     for name, dims in contents.dims.items():
         sample = contents.attribute(name, "sample_dimension")
         instance = contents.attribute(name, "instance_dimension")
@@ -112,25 +112,25 @@ def find_counter(contents: Contents) -> tuple[Kind, str, str] | None:
         if instance and len(dims) == 1:
             return "indexed", name, instance
     for name, dims in contents.dims.items():
-        # Many clouddrift files lack the attribute that CF asks for.
+        # Many clouddrift files lack the attribute that CF requires.
         if name.lower() in _COUNTS and len(dims) == 1:
             return "contiguous", name, dims[0]
     return None
 
 
-def _pair(
-    contents: Contents, told: Mapping[str, str], counter: tuple[Kind, str, str] | None
+def _find_coordinates(
+    contents: Contents, given: Mapping[str, str], counter: tuple[Kind, str, str] | None
 ) -> tuple[str, str]:
-    """The variables of the two coordinates."""
-    if "x" in told and "y" in told:
-        dims = contents.dims[told["x"]]
-        if dims != contents.dims[told["y"]] or not 1 <= len(dims) <= 2:
+    """Find the variables of the two coordinates."""
+    if "x" in given and "y" in given:
+        x, y = given["x"], given["y"]
+        dims = contents.dims[x]
+        if dims != contents.dims[y] or not 1 <= len(dims) <= 2:
             raise DriftbayesError(
-                f"{contents.source!r}: {told['x']!r} has the dimensions ({', '.join(dims)}), "
-                f"{told['y']!r} ({', '.join(contents.dims[told['y']])}); expected the same one or "
-                "two"
+                f"{contents.source!r}: {x!r} has dimensions ({', '.join(dims)}) and {y!r} has "
+                f"({', '.join(contents.dims[y])}); expected the same one or two dimensions"
             )
-        return told["x"], told["y"]
+        return x, y
     for xs, ys in _candidates(contents):
         pairs = [
             (x, y)
@@ -139,31 +139,31 @@ def _pair(
             if x != y and contents.dims[x] == contents.dims[y] and _suits(contents, x, counter)
         ]
         if pairs:
-            # What is known for each observation comes before what is known for each trajectory.
+            # Values per observation take precedence over values per trajectory.
             return max(pairs, key=lambda pair: len(contents.dims[pair[0]]))
     raise DriftbayesError(
-        f"{contents.source!r} has no two variables of positions with the same dimensions and "
+        f"{contents.source!r} has no pair of position variables with the same dimensions and "
         "known standard names or names (lon, lat, x, y); it has "
         f"{contents.shown or 'no variables'}: pass columns (--columns x=NAME,y=NAME)"
     )
 
 
 def _candidates(contents: Contents) -> Iterator[tuple[list[str], list[str]]]:
-    names = list(contents.dims)
+    def select(value: Callable[[str], str], pair: Sequence[str]) -> tuple[list[str], list[str]]:
+        x, y = ([name for name in contents.dims if value(name) == wanted] for wanted in pair)
+        return x, y
+
     for pair in _STANDARD:
-        found = [[n for n in names if contents.attribute(n, "standard_name") == s] for s in pair]
-        yield found[0], found[1]
-    found = [[n for n in names if contents.attribute(n, "axis").upper() == a] for a in "XY"]
-    yield found[0], found[1]
+        yield select(lambda name: contents.attribute(name, "standard_name"), pair)
+    yield select(lambda name: contents.attribute(name, "axis").upper(), "XY")
     for pair in _PAIRS:
-        found = [[n for n in names if n.lower() == called] for called in pair]
-        yield found[0], found[1]
+        yield select(str.lower, pair)
 
 
 def _suits(contents: Contents, name: str, counter: tuple[Kind, str, str] | None) -> bool:
     dims = contents.dims[name]
     if len(dims) == 2:
-        # A count of its own beside a padded array says how much of it is padding.
+        # A count beside a padded array gives the number of valid entries in each row.
         return counter is None or counter[0] == "contiguous"
     if len(dims) != 1:
         return False
@@ -172,53 +172,53 @@ def _suits(contents: Contents, name: str, counter: tuple[Kind, str, str] | None)
     )
 
 
-def _time(
-    contents: Contents, told: Mapping[str, str], dims: tuple[str, ...], of_ids: str | None
+def _find_time(
+    contents: Contents, given: Mapping[str, str], dims: tuple[str, ...], id_dim: str | None
 ) -> str:
-    """The variable of times, of some or all of the dimensions of positions."""
+    """Find the variable of times, along some or all dimensions of the positions."""
 
     def fits(name: str) -> bool:
         own = contents.dims[name]
-        return bool(own) and own != (of_ids,) and set(own) <= set(dims)
+        return bool(own) and own != (id_dim,) and set(own) <= set(dims)
 
-    if "time" in told:
-        if not fits(told["time"]):
+    if "time" in given:
+        if not fits(given["time"]):
             raise DriftbayesError(
-                f"{contents.source!r}: {told['time']!r} has the dimensions "
-                f"({', '.join(contents.dims[told['time']])}), expected those of the positions, "
+                f"{contents.source!r}: {given['time']!r} has dimensions "
+                f"({', '.join(contents.dims[given['time']])}), expected those of the positions, "
                 f"({', '.join(dims)}), or one of them"
             )
-        return told["time"]
+        return given["time"]
     names = [name for name in contents.dims if fits(name)]
-    ways = (
+    candidates = (
         [n for n in names if contents.attribute(n, "standard_name") == "time"],
         [n for n in names if contents.attribute(n, "axis").upper() == "T"],
         [n for n in names if n.lower() in _TIMES],
         [n for n in names if " since " in contents.attribute(n, "units").lower()],
     )
-    for found in ways:
-        if found:
-            return max(found, key=lambda name: len(contents.dims[name]))
+    for matches in candidates:
+        if matches:
+            return max(matches, key=lambda name: len(contents.dims[name]))
     raise DriftbayesError(
-        f"{contents.source!r} has no variable of times with the dimensions of its positions, "
+        f"{contents.source!r} has no time variable with the dimensions of its positions, "
         f"({', '.join(dims)}), or one of them; pass columns (--columns time=NAME)"
     )
 
 
-def _ids(contents: Contents, dim: str | None, besides: tuple[str, ...] = ()) -> str | None:
-    """The variable of ids along a dimension; along none, that of one trajectory."""
-    of_dim = [
+def _find_ids(contents: Contents, dim: str | None, exclude: tuple[str, ...] = ()) -> str | None:
+    """Find the variable of ids along a dimension; without one, the scalar id."""
+    names = [
         name
         for name, dims in contents.dims.items()
-        if name not in besides and (dims[:1] == (dim,) if dim else not dims) and len(dims) <= 2
+        if name not in exclude and (dims[:1] == (dim,) if dim else not dims) and len(dims) <= 2
     ]
-    for name in of_dim:
+    for name in names:
         if contents.attribute(name, "cf_role").lower() == "trajectory_id":
             return name
     if dim is not None and dim.lower() in _OBSERVATIONS:
-        # `trajectory(obs)` numbers observations only where it is an id by its name alone.
-        of_dim = [name for name in of_dim if name.lower() != dim.lower()]
-    return next((name for called in _IDS for name in of_dim if name.lower() == called), None)
+        # The coordinate of the observation dimension holds no ids, even with a name like `index`.
+        names = [name for name in names if name.lower() != dim.lower()]
+    return next((name for known in _IDS for name in names if name.lower() == known), None)
 
 
 def from_grid(
@@ -230,24 +230,24 @@ def from_grid(
 ) -> Trajectories:
     """Make trajectories from arrays (trajectory, observation), padded with NaN.
 
-    Rows without a time, and those before the first and after the last position of a trajectory, are
-    padding; a missing position between others is a missing fix. Trajectories without any position
-    are left out.
+    Entries without a time, and those before the first or after the last position of a trajectory,
+    are padding; a missing position between others is a missing fix. Trajectories without positions
+    are excluded.
     """
     shape = coordinates[0].shape
     if len(shape) != 2 or any(axis.shape != shape for axis in coordinates):
         shapes = ", ".join(str(axis.shape) for axis in coordinates)
-        msg = f"positions have the shapes {shapes}, expected one (trajectory, time)"
+        msg = f"positions have shapes {shapes}, expected the same (trajectory, time)"
         raise DriftbayesError(f"{contents.source!r}: {msg}")
     if times.shape not in (shape, shape[1:]):
-        msg = f"times have the shape {times.shape}, expected {shape} or {shape[1:]}"
+        msg = f"times have shape {times.shape}, expected {shape} or {shape[1:]}"
         raise DriftbayesError(f"{contents.source!r}: {msg}")
     times = np.broadcast_to(times, shape)
-    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
-    # Between the first and the last position, both included.
-    begun = np.logical_or.accumulate(there, axis=1)
-    ended = np.logical_or.accumulate(there[:, ::-1], axis=1)[:, ::-1]
-    rows = begun & ended & np.isfinite(times)
+    present = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
+    # From the first to the last position, both included.
+    begun = np.logical_or.accumulate(present, axis=1)
+    not_ended = np.logical_or.accumulate(present[:, ::-1], axis=1)[:, ::-1]
+    rows = begun & not_ended & np.isfinite(times)
     return _trajectories(coordinates, times, rows, rows.sum(axis=1), ids, contents, **attributes)
 
 
@@ -259,12 +259,12 @@ def from_ragged(
     contents: Contents,
     **attributes: Any,
 ) -> Trajectories:
-    """Make trajectories from arrays of observations, trajectory after trajectory."""
+    """Make trajectories from arrays of observations, one trajectory after the other."""
     sizes = {len(times), *(len(axis) for axis in coordinates)}
     if len(sizes) > 1 or row_sizes.sum() != len(times) or (row_sizes < 0).any():
         raise DriftbayesError(
-            f"{contents.source!r}: the numbers of observations of its trajectories sum to "
-            f"{row_sizes.sum():,}, expected that of its times and positions, "
+            f"{contents.source!r}: the observation counts of its trajectories sum to "
+            f"{row_sizes.sum():,}, expected the number of times and positions, "
             f"{', '.join(map(str, sorted(sizes)))}; the file is damaged"
         )
     timed = np.isfinite(times)
@@ -285,13 +285,13 @@ def _trajectories(
     flags: Mapping[str, FloatArray] | None = None,
     **attributes: Any,
 ) -> Trajectories:
-    """Trajectories from the rows that are observations, and the number of these in each."""
-    there = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
-    if not (there & rows).any():
+    """Make trajectories from the valid rows, and their number in each trajectory."""
+    present = np.all([np.isfinite(axis) for axis in coordinates], axis=0)
+    if not (present & rows).any():
         raise DriftbayesError(f"{contents.source!r} holds no position at all; every one is missing")
-    with begin_with_name(contents.path):
+    with prefix_errors(contents.path):
         return Trajectories(
-            positions=np.column_stack([np.where(there, a, np.nan)[rows] for a in coordinates]),
+            positions=np.column_stack([np.where(present, a, np.nan)[rows] for a in coordinates]),
             times=times[rows],
             row_sizes=counts[counts > 0],
             ids=_id_array(ids, counts),
@@ -302,8 +302,8 @@ def _trajectories(
 
 
 def _id_array(ids: Sequence[Any] | np.ndarray, counts: IntArray) -> StrArray:
-    """The ids of those trajectories that have observations."""
-    # As text too, of which every one takes the room of the longest.
+    """Return the ids of the trajectories with observations."""
+    # Ids may be text, where each takes as much memory as the longest.
     check_memory(300 * len(counts), f"{len(counts):,} trajectories")
     if isinstance(ids, range):
         ids = np.arange(ids.start, ids.stop, dtype=np.int64)

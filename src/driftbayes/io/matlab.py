@@ -1,16 +1,16 @@
-"""MATLAB's .mat files: jLab's cells of trajectories, and the arrays and structs of trackers.
+"""MATLAB .mat files: cells of trajectories from jLab, and arrays and structs of trackers.
 
-All layouts become one table, a row for each observation, whose columns go by the names of the
+All layouts are converted to a table with one row per observation and columns named after the
 variables:
 
-- cells, or an array of structs, with one vector for each trajectory (`lon`, `lat`, `num` of jLab);
+- cells, or an array of structs, with one vector per trajectory (`lon`, `lat`, `num` of jLab);
 - vectors of one length, with or without ids;
 - matrices (time, particle) or (particle, time) beside a vector of times;
-- one matrix, a row for each observation, with x, y first and the frame and the id last, as the
-  programs of Crocker and Grier and their successors have it;
+- one matrix with one row per observation: x, y first, the frame and the id last, as in the
+  programs of Crocker and Grier and their successors;
 - `tracksFinal` of u-track.
 
-Times called `num` or `datenum` are MATLAB's days since the year 0.
+Times called `num` or `datenum` are MATLAB date numbers, days since year 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,64 +28,61 @@ from driftbayes.io.frames import as_table
 from driftbayes.io.reading import Contents, ReadOptions, reading_as
 from driftbayes.io.tables import read_plain
 
-# The day 1970-01-01 of MATLAB's calendar, and what days from 1900 to 2100 are.
+# Date numbers of 1970-01-01, and of the years 1900 and 2100.
 _EPOCH = 719529.0
 _DAYS = (693962.0, 767011.0)
 _DATENUMS = ("num", "datenum")
 _UTRACK = "tracksFinal"
 _IDS = ("id", "ids", "track_id", "trackid", "particle", "traj", "trajectory")
-_WANTED = ("x", "y", "z", "t", "time", "lon", "lat", "longitude", "latitude", *_DATENUMS)
-# Columns of u-track for each frame: x, y, z, amplitude, and their standard deviations.
+_ROLES = ("x", "y", "z", "t", "time", "lon", "lat", "longitude", "latitude", *_DATENUMS)
+# Columns of u-track for each frame: x, y, z, amplitude and their standard deviations.
 _PER_FRAME = 8
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Names of the variables, as a field of `Contents`."""
+    """Return the names of the variables, as a field of `Contents`."""
     names = mat_file.names(path)
     limits.check_names(path, len(names), "variables")
     return {"names": tuple(name for name in names if not name.startswith("__"))}
-
-
-# From variables to one table.
 
 
 def _read(contents: Contents, options: ReadOptions) -> Trajectories:
     values = mat_file.load(contents.path, contents.names)
     notes: list[str] = []
     with reading_as(contents.path, "MATLAB"):
-        columns = _table(contents, values, notes)
-    columns, told = _dated(columns, options, notes)
-    made = as_table(contents.path, pa.table({n: pa.array(v) for n, v in columns.items()}), "mat")
-    found = read_plain(made, replace(options, columns=told))
-    known = dict(found.provenance)
+        columns = _make_table(contents, values, notes)
+    columns, roles = _convert_dates(columns, options, notes)
+    table = as_table(contents.path, pa.table({n: pa.array(v) for n, v in columns.items()}), "mat")
+    trajectories = read_plain(table, replace(options, columns=roles))
+    provenance = dict(trajectories.provenance)
     if notes:
-        known["notes"] = [*notes, *known.get("notes", [])]
+        provenance["notes"] = [*notes, *provenance.get("notes", [])]
     if "datenum" in columns:
-        known["time_origin"] = "1970-01-01T00:00:00"
-    return replace(found, provenance=known)
+        provenance["time_origin"] = "1970-01-01T00:00:00"
+    return replace(trajectories, provenance=provenance)
 
 
-def _dated(
+def _convert_dates(
     columns: Mapping[str, Any], options: ReadOptions, notes: list[str]
 ) -> tuple[dict[str, Any], Mapping[str, str | None] | None]:
-    """Columns with MATLAB's days as seconds since 1970."""
-    told = dict(options.columns or {})
-    name = told.get("time") or next((n for n in columns if n.lower() in _DATENUMS), None)
+    """Convert MATLAB date numbers to dates; return the columns and their roles."""
+    roles = dict(options.columns or {})
+    name = roles.get("time") or next((n for n in columns if n.lower() in _DATENUMS), None)
     if name not in columns or str(name).lower() not in _DATENUMS:
         return dict(columns), options.columns
     days = np.asarray(columns[str(name)], dtype=np.float64)
     known = days[np.isfinite(days)]
     if not len(known) or known.min() < _DAYS[0] or known.max() > _DAYS[1]:
-        return dict(columns), {**told, "time": str(name)}
-    notes.append(f"times {name!r} are MATLAB's days, read as dates")
-    # To the microsecond, which is what a day of seven digits resolves.
+        return dict(columns), {**roles, "time": str(name)}
+    notes.append(f"times {name!r} are MATLAB date numbers, read as dates")
+    # A float64 of this magnitude resolves microseconds.
     seconds = np.round((days - _EPOCH) * 86400e6).astype("datetime64[us]")
     others = {n: v for n, v in columns.items() if n != name}
-    return {**others, "datenum": seconds}, {**told, "time": "datenum"}
+    return {**others, "datenum": seconds}, {**roles, "time": "datenum"}
 
 
-def _table(contents: Contents, values: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    """Columns of one length from the variables of a file."""
+def _make_table(contents: Contents, values: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """Convert the variables of a file to columns of one length."""
     values = {name: v for name, v in values.items() if v is not None}
     if _UTRACK in values:
         return _from_utrack(values[_UTRACK], notes)
@@ -96,7 +93,7 @@ def _table(contents: Contents, values: Mapping[str, Any], notes: list[str]) -> d
         inner = values[structs[0]]
         notes.append(f"read from the struct {structs[0]!r}")
         if isinstance(inner, dict):
-            return _table(contents, inner, notes)
+            return _make_table(contents, inner, notes)
         return _from_cells({n: [row[n] for row in inner] for n in inner[0]}, contents)
     if cells:
         return _from_lists(cells, values, contents, notes)
@@ -113,10 +110,10 @@ def _table(contents: Contents, values: Mapping[str, Any], notes: list[str]) -> d
         return _from_grid(matrices, vectors, contents)
     sizes = {len(v) for v in vectors.values()}
     if len(sizes) > 1:
-        # The usual size: others are constants and axes.
-        most = max(sizes, key=lambda n: sum(len(v) == n for v in vectors.values()))
-        _refuse_ragged(contents, [n for n, v in vectors.items() if len(v) != most])
-        vectors = {n: v for n, v in vectors.items() if len(v) == most}
+        # Vectors of other than the most common size are constants and axes.
+        size = max(sizes, key=lambda n: sum(len(v) == n for v in vectors.values()))
+        _refuse_ragged(contents, [n for n, v in vectors.items() if len(v) != size])
+        vectors = {n: v for n, v in vectors.items() if len(v) == size}
     if not vectors:
         raise _unknown(contents)
     return vectors
@@ -124,8 +121,8 @@ def _table(contents: Contents, values: Mapping[str, Any], notes: list[str]) -> d
 
 def _unknown(contents: Contents) -> DriftbayesError:
     return DriftbayesError(
-        f"{contents.source!r} has {contents.shown or 'no variables'}, in none of the known layouts "
-        "of trajectories; save x, y, t and id as vectors of one length"
+        f"{contents.source!r} has an unknown layout with {contents.shown or 'no variables'}; save "
+        "x, y, t and id as vectors of one length"
     )
 
 
@@ -140,7 +137,7 @@ def _from_lists(
     contents: Contents,
     notes: list[str],
 ) -> dict[str, Any]:
-    """Cells: a vector for each trajectory, or a matrix for each."""
+    """Read cells with one vector or one matrix per trajectory."""
     if len(cells) == 1:
         name, tracks = next(iter(cells.items()))
         shapes = {t.shape[1] for t in tracks if isinstance(t, np.ndarray) and t.ndim == 2}
@@ -154,18 +151,18 @@ def _from_lists(
 
 
 def _from_cells(columns: Mapping[str, Sequence[Any]], contents: Contents) -> dict[str, Any]:
-    """A vector or a number for each trajectory, end to end."""
+    """Concatenate vectors or numbers given for each trajectory."""
     vectors: dict[str, list[np.ndarray]] = {}
     for name, parts in columns.items():
-        made = [
-            p if np.ndim(p) == 0 and not isinstance(p, list | dict | None.__class__) else _vector(p)
+        converted = [
+            p if np.ndim(p) == 0 and not isinstance(p, list | dict | None) else _vector(p)
             for p in parts
         ]
-        if all(p is not None for p in made):
-            vectors[name] = [np.atleast_1d(np.asarray(p)) for p in made]
+        if all(p is not None for p in converted):
+            vectors[name] = [np.atleast_1d(np.asarray(p)) for p in converted]
     if not vectors:
         raise _unknown(contents)
-    # As long as most: a number for each trajectory is repeated.
+    # A single number for a trajectory is repeated.
     n_tracks = len(next(iter(vectors.values())))
     sizes = [max(len(v[i]) for v in vectors.values()) for i in range(n_tracks)]
     table: dict[str, Any] = {}
@@ -182,31 +179,31 @@ def _from_cells(columns: Mapping[str, Sequence[Any]], contents: Contents) -> dic
 
 
 def _refuse_ragged(contents: Contents, names: Sequence[str]) -> None:
-    """Refuse a coordinate or a time that is not as long as the others: it must not be lost."""
+    """Refuse a coordinate or time with another length than the other variables."""
     for name in names:
-        if name.lower() in _WANTED:
+        if name.lower() in _ROLES:
             raise DriftbayesError(
-                f"{contents.source!r}: {name!r} is not as long as the other variables; the file is "
-                "damaged, or holds something else"
+                f"{contents.source!r}: {name!r} differs in length from the other variables; the "
+                "file is damaged, or does not hold trajectories"
             )
 
 
 def _from_matrices(
     name: str, tracks: Sequence[np.ndarray], notes: list[str], contents: Contents
 ) -> dict[str, Any]:
-    """One matrix for each trajectory: the only column that increases throughout is the time."""
+    """Read one matrix per trajectory; the only column that always increases is the time."""
     width = tracks[0].shape[1]
     full = [t for t in tracks if len(t) > 1]
     rising = [i for i in range(width) if full and all((np.diff(t[:, i]) > 0).all() for t in full)]
     if len(rising) != 1 or width > 4:
         raise DriftbayesError(
             f"{contents.source!r}: the cells of {name!r} have {width} columns, of which "
-            f"{len(rising)} increase in every trajectory; expected one, the time, beside x and y: "
-            "save x, y, t and id as vectors of one length"
+            f"{len(rising)} increase in every trajectory; expected x, y and one such column, the "
+            "time: save x, y, t and id as vectors of one length"
         )
     axes = [i for i in range(width) if i != rising[0]]
     order = ", ".join("t" if i == rising[0] else "xyz"[axes.index(i)] for i in range(width))
-    notes.append(f"columns of {name!r} are taken for {order}: only the time increases throughout")
+    notes.append(f"columns of {name!r} are taken as {order}: only the time always increases")
     whole = np.concatenate(tracks)
     return {
         "id": np.repeat(np.arange(len(tracks)), list(map(len, tracks))),
@@ -218,7 +215,7 @@ def _from_matrices(
 def _from_matrix(
     name: str, matrix: np.ndarray, notes: list[str], contents: Contents
 ) -> dict[str, Any]:
-    """A row for each observation: x, y, other properties, frame, id."""
+    """Read a matrix with one row per observation: x, y, other properties, frame, id."""
     width = matrix.shape[1]
     if width < 4:
         raise DriftbayesError(
@@ -231,19 +228,19 @@ def _from_matrix(
     fits = (ids == np.round(ids)).all() and (np.diff(time[order])[same] > 0).all() and same.any()
     if not fits:
         raise DriftbayesError(
-            f"{contents.source!r}: {name!r} has {width} columns, of which the last two are no "
-            "frame and id (a whole number, with frames that increase for each): expected x, y, "
-            "..., frame, id; save x, y, t and id as vectors of one length"
+            f"{contents.source!r}: the last two of {width} columns of {name!r} are not frame and "
+            "id (a whole number, with frames that increase for each id); save x, y, t and id as "
+            "vectors of one length"
         )
-    between = f", {width - 4} not read" if width > 4 else ""
-    notes.append(f"columns of {name!r} are taken for x, y{between}, t, id, as trackers write them")
+    skipped = f", {width - 4} not read" if width > 4 else ""
+    notes.append(f"columns of {name!r} are taken as x, y{skipped}, t, id, as written by trackers")
     return {"id": ids.astype(np.int64), "time": time, "x": matrix[:, 0], "y": matrix[:, 1]}
 
 
 def _from_grid(
     matrices: Mapping[str, np.ndarray], vectors: Mapping[str, np.ndarray], contents: Contents
 ) -> dict[str, Any]:
-    """Matrices of time and particle; the vector of times says which is which."""
+    """Read matrices of time and particle; the length of the times identifies the time axis."""
     shape = max((m.shape for m in matrices.values()), key=lambda s: s[0] * s[1])
     same = {n: m for n, m in matrices.items() if m.shape == shape}
     times = {n: v for n, v in vectors.items() if n.lower() in ("t", "time", *_DATENUMS)}
@@ -257,23 +254,23 @@ def _from_grid(
             table = {n: m.ravel() for n, m in by_track.items()}
             return {"id": ids, name: np.tile(time, n_tracks), **table}
     raise DriftbayesError(
-        f"{contents.source!r} has matrices {', '.join(map(repr, list(same)[:4]))} of the shape "
-        f"{shape}, expected a vector of times t as long as one side of them, not both"
+        f"{contents.source!r} has matrices {', '.join(map(repr, list(same)[:4]))} of shape "
+        f"{shape}, expected a vector of times t as long as one of their sides, not both"
     )
 
 
 def _from_utrack(tracks: Any, notes: list[str]) -> dict[str, Any]:
-    """Compound tracks of u-track, each row of one as a trajectory: merges and splits are cuts."""
+    """Read compound tracks of u-track; each row is a trajectory, cut at merges and splits."""
     parts: list[np.ndarray] = []
     for number, track in enumerate([tracks] if isinstance(tracks, dict) else tracks):
         rows = np.atleast_2d(np.asarray(track["tracksCoordAmpCG"], dtype=float))
         first = int(np.asarray(track["seqOfEvents"])[:, 0].min())
         values = rows.reshape(len(rows), -1, _PER_FRAME)
         for segment, frames in enumerate(values):
-            seen = np.flatnonzero(np.isfinite(frames[:, 0]))
-            ids = np.full((len(seen), 2), [number, segment])
-            sd = np.sqrt((frames[seen, 4] ** 2 + frames[seen, 5] ** 2) / 2)
-            parts.append(np.column_stack([ids, first + seen, frames[seen, :2], sd]))
+            present = np.flatnonzero(np.isfinite(frames[:, 0]))
+            ids = np.full((len(present), 2), [number, segment])
+            sd = np.sqrt((frames[present, 4] ** 2 + frames[present, 5] ** 2) / 2)
+            parts.append(np.column_stack([ids, first + present, frames[present, :2], sd]))
     whole = np.concatenate(parts)
     several = (whole[:, 1] > 0).any()
     names = [f"{a:.0f}/{b:.0f}" if several else f"{a:.0f}" for a, b in whole[:, :2]]

@@ -1,6 +1,6 @@
-"""NumPy's .npz and .npy: arrays (particle, time, dim), or one for each axis, named by --columns.
+"""Read NumPy .npz and .npy files: an array (particle, time, dim), or one array for each axis.
 
-What a header claims is checked before room is made for it, and nothing is unpickled.
+The size in a header is checked before memory is allocated, and nothing is unpickled.
 """
 
 import io
@@ -18,32 +18,32 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io.layouts import from_grid
 from driftbayes.io.limits import check_memory, check_stored, stored_size
-from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as
+from driftbayes.io.reading import Contents, ReadOptions, prefix_errors, reading_as
 from driftbayes.io.tables import Columns, TableSpec, assemble
 from driftbayes.typing import FloatArray
 
-# The name of the only array of a .npy file.
-_ONLY = "array"
+# Name of the array in a .npy file.
+_ARRAY_NAME = "array"
 _MAGIC = b"\x93NUMPY"
 _SUFFIX = ".npy"
 _MAX_ARRAYS = 1000
 _MAX_HEADER = 2**16
 _MEMORY_PER_BYTE = 6
-# What NumPy writes; other methods can make far more of one byte.
+# Compression used by NumPy; other methods have higher compression ratios.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _DEFAULTS = {"id": ("id", "ids"), "time": ("time", "t", "times"), "sd": ("sd",)}
 _AXES = ("x", "y", "z")
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Names of the arrays, as a field of `Contents`; none in an archive of other things."""
-    if _is_single(path):
-        return {"names": (_ONLY,)}
+    """Return the names of the arrays, as a field of `Contents`; none in other zip files."""
+    if _is_npy(path):
+        return {"names": (_ARRAY_NAME,)}
     try:
         with reading_as(path, "NumPy arrays"), zipfile.ZipFile(path) as archive:
             members = archive.namelist()
     except DriftbayesError:
-        # Spreadsheets and documents are archives too.
+        # Spreadsheets and documents are zip files too.
         if path.suffix.lower() != ".npz":
             return {"names": ()}
         raise
@@ -54,16 +54,16 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def _array(path: Path, name: str) -> np.ndarray:
-    """One array of numbers or text, never of objects: nothing is unpickled."""
+    """Read one array of numbers or text."""
     n_bytes = stored_size(path)
     with reading_as(path, "NumPy arrays"):
-        if _is_single(path):
+        if _is_npy(path):
             with path.open("rb") as stream:
                 return _read_array(stream, path, name, n_bytes, compressed=False)
         with zipfile.ZipFile(path) as archive:
             member = archive.getinfo(name + _SUFFIX)
             if member.compress_type not in _METHODS:
-                msg = f"{path.name!r} has a compression unknown to NumPy; write it with np.savez"
+                msg = f"{path.name!r} has a compression not used by NumPy; write it with np.savez"
                 raise DriftbayesError(msg)
             with archive.open(member) as stream:
                 deflated = member.compress_type == zipfile.ZIP_DEFLATED
@@ -74,7 +74,7 @@ def _read_array(
     stream: IO[bytes], path: Path, name: str, stored: int, *, compressed: bool
 ) -> np.ndarray:
     with warnings.catch_warnings():
-        # Headers written by Python 2 are read, with a warning that helps nobody.
+        # Ignore the warning on headers written by Python 2.
         warnings.simplefilter("ignore")
         head = _head(stream, path, name)
         version = np.lib.format.read_magic(head)
@@ -87,24 +87,24 @@ def _read_array(
     what = f"{path.name!r}: array {name[:40]!r}"
     if dtype.hasobject or dtype.kind not in "iufbSUmM":
         raise DriftbayesError(
-            f"{what} holds {str(dtype)[:40]}, expected numbers; "
-            "objects are pickles, which can run code and are not read"
+            f"{what} holds {str(dtype)[:40]}, expected numbers; objects are not read, because "
+            "unpickling can run code"
         )
     if dtype.itemsize == 0 or not all(isinstance(n, int) and 0 <= n < 2**62 for n in shape):
         raise DriftbayesError(f"{what} has an impossible shape; the file is damaged")
     declared = math.prod(shape) * dtype.itemsize
     check_stored(what, declared, stored, compressed=compressed)
-    # As stored, as floats, by axes, as positions and times.
+    # The stored data, the floats, the axes, and the positions and times.
     check_memory(_MEMORY_PER_BYTE * declared, what)
     data = stream.read(declared)
     if len(data) < declared:
-        raise DriftbayesError(f"{what} is cut short; write the file again")
+        raise DriftbayesError(f"{what} is truncated; write the file again")
     flat = np.frombuffer(data, dtype=dtype)
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
 
 
 def _head(stream: IO[bytes], path: Path, name: str) -> io.BytesIO:
-    """Magic, version, length and header of an array; a length of gigabytes is not believed."""
+    """Read magic, version, length and header of an array; refuse a long header."""
     start = stream.read(len(_MAGIC) + 2)
     length = stream.read(2 if start[len(_MAGIC) :] == b"\x01\x00" else 4)
     size = int.from_bytes(length, "little")
@@ -114,7 +114,7 @@ def _head(stream: IO[bytes], path: Path, name: str) -> io.BytesIO:
     return io.BytesIO(start + length + stream.read(size))
 
 
-def _is_single(path: Path) -> bool:
+def _is_npy(path: Path) -> bool:
     with path.open("rb") as stream:
         return stream.read(len(_MAGIC)) == _MAGIC
 
@@ -125,46 +125,45 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
     coordinates = _coordinates(contents, names, arrays)
     ids = _array(contents.path, names["id"]) if "id" in names else None
     if ids is not None and coordinates[0].ndim == 1:
-        found = _long(contents, options, ids, arrays, coordinates)
+        trajectories = _read_long(contents, options, ids, arrays, coordinates)
     else:
-        found = _grid(contents, options, ids, arrays, coordinates)
-    return options.place(found, degrees=True) if options.coordinates == "degrees" else found
+        trajectories = _read_grid(contents, options, ids, arrays, coordinates)
+    degrees = options.coordinates == "degrees"
+    return options.place(trajectories, degrees=True) if degrees else trajectories
 
 
-def _names(contents: Contents, told: Mapping[str, str | None]) -> dict[str, str]:
-    """The array for each canonical name."""
-    source = contents.source
-    for canonical, name in told.items():
+def _names(contents: Contents, given: Mapping[str, str | None]) -> dict[str, str]:
+    """Map canonical names to arrays."""
+    for canonical, name in given.items():
         if canonical not in (*_DEFAULTS, *_AXES):
             raise DriftbayesError(
                 f"--columns has {canonical!r}, expected id, time, x, y, z or sd; for longitude and "
-                "latitude name them x and y, with --coordinates degrees"
+                "latitude use x and y with --coordinates degrees"
             )
         if name and name not in contents.names:
             raise DriftbayesError(_missing(contents, name))
     defaults = {**{axis: (axis,) for axis in _AXES}, **_DEFAULTS}
-    if contents.names == (_ONLY,):
-        defaults["x"] = (_ONLY,)
-    found = {}
-    for canonical, usual in defaults.items():
-        if canonical in told:
-            name = told[canonical]
-        else:
-            name = next((n for n in usual if n in contents.names and n not in told.values()), None)
+    if contents.names == (_ARRAY_NAME,):
+        defaults["x"] = (_ARRAY_NAME,)
+    unused = set(contents.names) - set(given.values())
+    names = {}
+    for canonical, known in defaults.items():
+        default = next((name for name in known if name in unused), None)
+        name = given.get(canonical, default)
         if name:
-            found[canonical] = name
-    if "x" not in found:
+            names[canonical] = name
+    if "x" not in names:
         raise DriftbayesError(_missing(contents, "x"))
-    if "z" in found and "y" not in found:
-        msg = f"{source!r} has z but no y; name its arrays with --columns x=...,y=..."
+    if "z" in names and "y" not in names:
+        msg = f"{contents.source!r} has z but no y; select arrays with --columns x=...,y=..."
         raise DriftbayesError(msg)
-    return found
+    return names
 
 
 def _missing(contents: Contents, name: str) -> str:
     return (
         f"{contents.source!r} has no array {name[:40]!r}; it has {contents.shown or 'none'}: "
-        "name them with --columns time=...,x=...,y=..."
+        "select arrays with --columns time=...,x=...,y=..."
     )
 
 
@@ -182,12 +181,12 @@ def _numbers(contents: Contents, name: str) -> FloatArray:
 def _coordinates(
     contents: Contents, names: Mapping[str, str], arrays: Mapping[str, FloatArray]
 ) -> list[FloatArray]:
-    """One array for each axis, all (particle, time) or all (row,)."""
+    """Return one array for each axis, all (particle, time) or all (row,)."""
     x = arrays["x"]
     if "y" not in names and x.ndim == 3:
         if not 1 <= x.shape[2] <= 3:
             raise DriftbayesError(
-                f"{contents.source!r}: array {names['x']!r} has the shape {x.shape}, expected "
+                f"{contents.source!r}: array {names['x']!r} has shape {x.shape}, expected "
                 "(particle, time, dim) with 1 to 3 dimensions"
             )
         return list(np.moveaxis(x, 2, 0))
@@ -195,24 +194,25 @@ def _coordinates(
     if x.ndim not in (1, 2) or any(axis.shape != x.shape for axis in axes):
         shapes = ", ".join(f"{names[a]} {arrays[a].shape}" for a in _AXES if a in names)
         raise DriftbayesError(
-            f"{contents.source!r}: positions have the shapes {shapes}; expected one (particle, "
-            "time, dim), or x, y, z of one shape, (particle, time) or (time,)"
+            f"{contents.source!r}: positions have shapes {shapes}; expected one array (particle, "
+            "time, dim), or x, y, z of the same shape (particle, time) or (time,)"
         )
     return axes
 
 
-def _long(
+def _read_long(
     contents: Contents,
     options: ReadOptions,
     ids: np.ndarray,
     arrays: Mapping[str, FloatArray],
     coordinates: list[FloatArray],
 ) -> Trajectories:
-    """One row for each observation."""
+    """Read arrays with one row per observation."""
     shapes = {array.shape for name, array in arrays.items() if name in ("time", "sd")}
     if {ids.shape, *shapes} != {coordinates[0].shape}:
         raise DriftbayesError(
-            f"{contents.source!r}: with an id for each row all arrays need one length; leave out id"
+            f"{contents.source!r}: with one id per row all arrays must have the same length; "
+            "leave out id"
         )
     if "time" not in arrays:
         raise DriftbayesError(_missing(contents, "time"))
@@ -221,40 +221,40 @@ def _long(
     return assemble(contents, options, TableSpec("numpy", {}, "", ""), columns)
 
 
-def _grid(
+def _read_grid(
     contents: Contents,
     options: ReadOptions,
     ids: np.ndarray | None,
     arrays: Mapping[str, FloatArray],
     coordinates: list[FloatArray],
 ) -> Trajectories:
-    """Arrays (particle, time), or (time,) for one particle."""
+    """Read arrays (particle, time), or (time,) for one particle."""
     notes = []
     axes = [np.atleast_2d(axis) for axis in options.without_missing(coordinates)]
     shape = axes[0].shape
     times = arrays.get("time")
     unit = options.time_unit
     if options.length_unit is None and options.pixel_size is None:
-        notes.append("the file does not say its unit of length; --length-unit names it")
+        notes.append("the file gives no unit of length; set it with --length-unit")
     if times is None:
         times, unit = np.arange(shape[1], dtype=np.float64), unit or "frame"
-        notes.insert(0, "there is no array of times: they are numbers of frames")
+        notes.insert(0, "there is no array of times: frame numbers are used")
     elif unit is None:
-        notes.append("the file does not say its unit of time; --time-unit names it")
+        notes.append("the file gives no unit of time; set it with --time-unit")
     if ids is None:
         ids = np.arange(shape[0])
     elif ids.shape != shape[:1] or ids.dtype.kind not in "iuU":
-        msg = f"{contents.source!r}: expected {shape[0]} ids, got the shape {ids.shape}"
+        msg = f"{contents.source!r}: expected {shape[0]} ids, got shape {ids.shape}"
         raise DriftbayesError(msg)
     sd = arrays.get("sd")
     if sd is not None and sd.ndim not in (0, 2) and sd.shape != shape:
         raise DriftbayesError(
-            f"{contents.source!r}: errors have the shape {sd.shape}, not that of positions; "
-            "leave them out with --columns sd="
+            f"{contents.source!r}: errors have shape {sd.shape}, unlike the positions {shape}; "
+            "exclude them with --columns sd="
         )
-    with begin_with_name(contents.path):
+    with prefix_errors(contents.path):
         times = np.atleast_1d(times)
-        found = from_grid(
+        trajectories = from_grid(
             axes,
             times if times.shape in (shape, shape[1:]) else times.squeeze(),
             ids if ids.dtype.kind == "i" else ids.tolist(),
@@ -264,7 +264,7 @@ def _grid(
             time_unit=unit or "",
             provenance=contents.provenance("numpy", notes, options),
         )
-        return options.scale(found)
+        return options.scale(trajectories)
 
 
 READERS = {"numpy": _read}

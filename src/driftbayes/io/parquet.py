@@ -1,4 +1,4 @@
-"""Parquet files: their columns, their rows, and the nested kind that clouddrift writes."""
+"""Parquet files: columns, rows, and the nested layout of clouddrift."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.io import cells, limits
 from driftbayes.io.ids import BadCellError
 from driftbayes.io.layouts import from_ragged
-from driftbayes.io.reading import Contents, ReadOptions, begin_with_name, reading_as
+from driftbayes.io.reading import Contents, ReadOptions, prefix_errors, reading_as
 from driftbayes.typing import FloatArray, IntArray
 
 _TEXT_TYPES = ("string", "large_string")
@@ -24,7 +24,7 @@ _PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
 
 
 def describe(file: Path) -> dict[str, Any]:
-    """Names, types and attributes of the columns, as fields of `Contents`."""
+    """Return names, types and attributes of the columns, as fields of `Contents`."""
     with reading_as(file, "Parquet"):
         schema = pq.read_schema(file)
     limits.check_names(file, len(schema.names), "columns")
@@ -44,7 +44,7 @@ def _decoded(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
 
 
 def read_table(contents: Contents, names: Sequence[str]) -> Any:
-    """Read some columns as an Arrow table, after a check of their size."""
+    """Read columns as an Arrow table, after a check of their size."""
     if contents.table is not None:
         return contents.table.select(list(names))
     file, rows = contents.path, (contents.part or {}).get("rows")
@@ -52,7 +52,7 @@ def read_table(contents: Contents, names: Sequence[str]) -> Any:
         n_rows = parquet.metadata.num_rows
         limits.check_stored(f"{file.name!r}", 8 * n_rows * len(names), limits.stored_size(file))
         n_read = n_rows if rows is None else rows[1] - rows[0]
-        # The table, the numbers, and the trajectories that are made of them.
+        # The table, the numbers and the trajectories.
         limits.check_memory(3 * 8 * n_read * len(names), f"the table {file.name!r}")
         columns = list(names)
         table = parquet.read(columns=columns) if rows is None else read_rows(parquet, rows, columns)
@@ -65,9 +65,9 @@ def read_table(contents: Contents, names: Sequence[str]) -> Any:
 
 
 def open_parquet(file: Path) -> Any:
-    """Open a Parquet file such that a text which comes a million times is stored once.
+    """Open a Parquet file with dictionary-encoded text, so that repeated text is stored once.
 
-    `plain_texts` makes texts of them again when they are known to be short.
+    `plain_texts` decodes the text after checking that it is short.
     """
     with pq.ParquetFile(file) as parquet:
         texts = [field.name for field in parquet.schema_arrow if str(field.type) in _TEXT_TYPES]
@@ -75,7 +75,7 @@ def open_parquet(file: Path) -> Any:
 
 
 def read_rows(parquet: Any, rows: tuple[int, int], names: list[str] | None = None) -> Any:
-    """Read some rows of an open Parquet file, from the row groups that hold them."""
+    """Read rows (start, stop) of an open Parquet file from their row groups."""
     groups = range(parquet.metadata.num_row_groups)
     sizes = np.array([parquet.metadata.row_group(i).num_rows for i in groups])
     ends = np.cumsum(sizes)
@@ -85,9 +85,9 @@ def read_rows(parquet: Any, rows: tuple[int, int], names: list[str] | None = Non
 
 
 def plain_texts(table: Any, file: Path) -> Any:
-    """A table or batch with the texts themselves in place of their numbers; long ones refused."""
-    for place, name in enumerate(table.schema.names):
-        column = table.column(place)
+    """Decode dictionary-encoded text in a table or batch; refuse long text."""
+    for index, name in enumerate(table.schema.names):
+        column = table.column(index)
         kind = column.type
         if not (pa.types.is_dictionary(kind) and str(kind.value_type) in _TEXT_TYPES):
             continue
@@ -96,21 +96,21 @@ def plain_texts(table: Any, file: Path) -> Any:
         # A character has at most four bytes.
         if max(lengths, default=0) > 4 * limits.MAX_ID_LENGTH:
             raise DriftbayesError(
-                f"{file.name!r}: column {name[:40]!r} holds a text of {max(lengths):,} bytes; use "
+                f"{file.name!r}: column {name[:40]!r} holds text of {max(lengths):,} bytes; use "
                 f"ids of at most {limits.MAX_ID_LENGTH} characters"
             )
-        table = table.set_column(place, name, column.cast(kind.value_type))
+        table = table.set_column(index, name, column.cast(kind.value_type))
     return table
 
 
-# clouddrift: one row for each trajectory, its observations as lists in a record.
+# clouddrift: one row per trajectory, with its observations as lists in a record.
 
 
 def _read_nested(contents: Contents, options: ReadOptions) -> Trajectories:
-    source, told = contents.source, options.names
-    record = _record(contents.path)
+    source, given = contents.source, options.names
+    record = _read_record(contents.path)
     names = [record.type.field(i).name for i in range(record.type.num_fields)]
-    x, y = told.get("lon", told.get("x")), told.get("lat", told.get("y"))
+    x, y = given.get("lon", given.get("x")), given.get("lat", given.get("y"))
     if not (x and y):
         x, y = next((pair for pair in _PAIRS if set(pair) <= set(names)), (None, None))
     if x is None or y is None:
@@ -119,14 +119,14 @@ def _read_nested(contents: Contents, options: ReadOptions) -> Trajectories:
             f"{', '.join(repr(name[:40]) for name in names[:8])}: pass columns "
             "(--columns lon=NAME,lat=NAME)"
         )
-    time = told.get("time", "time")
+    time = given.get("time", "time")
     columns = {name: _flat(record, name, source) for name in (time, x, y)}
     sizes = columns[x][1]
     if any((other != sizes).any() for _, other in columns.values()):
         msg = f"{source!r}: lists of {time!r}, {x!r} and {y!r} differ in length; it is damaged"
         raise DriftbayesError(msg)
     times, unit = _times(columns[time][0], time, source)
-    # Of numbers nobody knows what they count.
+    # Times given as numbers have no known origin.
     origin = TIME_ORIGIN if unit else None
     degrees = options.coordinates == "degrees" or (
         options.coordinates is None and "lon" in x.lower()
@@ -136,18 +136,18 @@ def _read_nested(contents: Contents, options: ReadOptions) -> Trajectories:
         options.without_missing(coordinates),
         times,
         sizes,
-        _ids(record, told.get("id", "id"), source),
+        _ids(record, given.get("id", "id"), source),
         contents,
         length_unit=options.length_unit or "",
         time_unit=options.time_unit or unit,
         provenance=contents.provenance("clouddrift", [], options, origin),
     )
-    with begin_with_name(contents.path):
+    with prefix_errors(contents.path):
         return options.place(trajectories, degrees=True) if degrees else trajectories
 
 
-def _record(file: Path) -> Any:
-    """The column of records, in one piece."""
+def _read_record(file: Path) -> Any:
+    """Read the column of records."""
     with reading_as(file, "Parquet"), pq.ParquetFile(file) as parquet:
         groups = [parquet.metadata.row_group(i) for i in range(parquet.metadata.num_row_groups)]
         n_values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
@@ -157,16 +157,15 @@ def _record(file: Path) -> Any:
         table.validate(full=True)
         record = table[_OBS].combine_chunks()
     if len(record) == 0:
-        raise DriftbayesError(f"{file.name!r} has no rows; expected one for each trajectory")
+        raise DriftbayesError(f"{file.name!r} has no rows; expected one row per trajectory")
     return record
 
 
 def _flat(record: Any, name: str, source: str) -> tuple[Any, IntArray]:
-    """The lists of one field end to end, and the length of each."""
+    """Return the concatenated lists of a field, and the length of each."""
     if record.type.get_field_index(name) < 0:
-        there = [record.type.field(i).name for i in range(record.type.num_fields)]
-        near = did_you_mean(name, there)
-        msg = f"{source!r}: the record 'obs' has no field {name!r}; name one with --columns{near}"
+        near = did_you_mean(name, [field.name for field in record.type])
+        msg = f"{source!r}: the record 'obs' has no field {name!r}; select one with --columns{near}"
         raise DriftbayesError(msg)
     lists = pc.struct_field(record, name)
     if not _is_list(lists.type):
@@ -192,11 +191,11 @@ def _times(column: Any, name: str, source: str) -> tuple[FloatArray, str]:
     if not (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)):
         return _numbers(column, name, source), ""
     per_second = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit]
-    # NaT, the smallest integer, and null are both no time.
-    none = np.iinfo(np.int64).min
-    whole = column.cast(pa.int64()).fill_null(none)
-    ticks = whole.combine_chunks().to_numpy(zero_copy_only=False)
-    return np.where(ticks == none, np.nan, ticks / per_second), "s"
+    # NaT is the smallest integer.
+    missing = np.iinfo(np.int64).min
+    ticks = column.cast(pa.int64()).fill_null(missing).combine_chunks()
+    ticks = ticks.to_numpy(zero_copy_only=False)
+    return np.where(ticks == missing, np.nan, ticks / per_second), "s"
 
 
 def _ids(record: Any, name: str, source: str) -> list[Any]:
@@ -206,7 +205,7 @@ def _ids(record: Any, name: str, source: str) -> list[Any]:
         return list(range(len(record)))
     ids = pc.struct_field(record, [index])
     if _is_list(ids.type):
-        # One for each observation, all the same.
+        # The same id for each observation.
         ids = pc.list_element(ids, 0)
     if not (pa.types.is_integer(ids.type) or str(ids.type) in _TEXT_TYPES):
         raise DriftbayesError(
@@ -214,7 +213,7 @@ def _ids(record: Any, name: str, source: str) -> list[Any]:
         )
     values: list[Any] = ids.to_pylist()
     if any(value is None for value in values):
-        msg = f"{source!r}: field {name!r} of 'obs' is empty in a row; every one needs an id"
+        msg = f"{source!r}: field {name!r} of 'obs' is empty in a row; every row needs an id"
         raise DriftbayesError(msg)
     return values
 

@@ -1,6 +1,6 @@
-"""R's .rds and .rda files: data frames, and the telemetry of ctmm. Needs the package rdata.
+"""R .rds and .rda files: data frames, and telemetry of ctmm. Needs the package rdata.
 
-Nothing in a file is run: it is parsed into vectors, and other objects are left aside.
+Nothing in a file is run: it is parsed into vectors, and other objects are ignored.
 """
 
 import warnings
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _COMPRESSORS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "lzma"}
-# Attribute of a data frame that was a telemetry object, with the name of the animal.
+# Attribute with the name of the animal, of a data frame made from a telemetry object.
 _IDENTITY = "identity"
 _CALENDAR = {"timestamp": "time", "longitude": "lon", "latitude": "lat"}
 _METRES = {"t": "t_s", "x": "x_m", "y": "y_m"}
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Nothing is known of such a file before it is parsed."""
+    """Return no fields of `Contents`: they are unknown until the file is parsed."""
     return {}
 
 
@@ -39,31 +39,34 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         import rdata
     except ImportError as error:
         raise DriftbayesError(
-            f"{contents.source!r} is a file of R, which needs the package rdata; run: pip install "
+            f"{contents.source!r} is an R file, which needs the package rdata; run: pip install "
             "'driftbayes[r]', or save a table in R: write.csv(d, 'tracks.csv', row.names = FALSE)"
         ) from error
-    frame, note = _frame(_parse(contents.path, rdata), contents.source)
-    made = replace(contents_in_frame(frame), path=contents.path)
-    found = read_plain(made, options)
-    notes = [note, *found.provenance.get("notes", [])]
-    return replace(found, provenance={**found.provenance, "reader": "r", "notes": notes})
+    frame, note = _find_frame(_parse(contents.path, rdata), contents.source)
+    table = replace(contents_in_frame(frame), path=contents.path)
+    trajectories = read_plain(table, options)
+    notes = [note, *trajectories.provenance.get("notes", [])]
+    provenance = {**trajectories.provenance, "reader": "r", "notes": notes}
+    return replace(trajectories, provenance=provenance)
 
 
 def _parse(path: Path, rdata: Any) -> Any:
-    """What a file holds, in Python's types; how much that is, is counted before."""
+    """Parse a file into Python types, after a check of its size."""
     size = limits.stored_size(path)
     with path.open("rb") as stream:
         head = stream.read(6)
         stream.seek(0)
         for magic, compressor in _COMPRESSORS.items():
             if head.startswith(magic):
-                most = max(size * 1100, limits.HARMLESS)
-                inflated = limits.inflated_size(stream, size, compressor, most)
-                if inflated > most:
-                    msg = f"{path.name!r} inflates without end; it is damaged or malicious"
-                    raise DriftbayesError(msg)
+                limit = max(size * 1100, limits.MAX_UNCOUNTED)
+                inflated = limits.inflated_size(stream, size, compressor, limit)
+                if inflated > limit:
+                    raise DriftbayesError(
+                        f"{path.name!r} inflates to more than {limit:,} bytes; it is damaged or "
+                        "malicious"
+                    )
                 size = inflated
-    # As inflated, as vectors, as a table, and as trajectories.
+    # The inflated data, the vectors, the table and the trajectories.
     limits.check_memory(5 * size, f"{path.name!r}")
     default = rdata.conversion.DEFAULT_CLASS_MAP
     classes = {
@@ -72,20 +75,20 @@ def _parse(path: Path, rdata: Any) -> Any:
         "POSIXt": lambda value, _: _moments(value, 1e6),
         "Date": lambda value, _: _moments(value, 86400e6),
         "telemetry": _telemetry,
-        # Tables with a class of their own are data frames.
+        # Data frames of other packages.
         **dict.fromkeys(("tbl_df", "data.table", "grouped_df"), default["data.frame"]),
     }
     stored = rdata.parser.DEFAULT_ALTREP_MAP
     bounded = {kind: partial(_bounded, make, path.name) for kind, make in stored.items()}
-    with reading_as(path, "a file of R"), warnings.catch_warnings():
-        # Of classes that are not known, which are left aside.
+    with reading_as(path, "an R file"), warnings.catch_warnings():
+        # Ignore warnings on unknown classes.
         warnings.simplefilter("ignore")
         parsed = rdata.parser.parse_file(path, altrep_constructor_dict=bounded)
         return rdata.conversion.convert(parsed, classes)
 
 
 def _bounded(make: Any, name: str, state: Any) -> Any:
-    """A vector that is stored as its length and first value, if it fits into memory."""
+    """Make a vector stored as length and first value, if it fits into memory."""
     length = np.ravel(np.asarray(getattr(state, "value", 0), dtype=object))[:1]
     if len(length) and isinstance(length[0], int | float | np.number):
         limits.check_memory(int(5 * 8 * max(float(length[0]), 0.0)), f"{name!r}")
@@ -93,16 +96,16 @@ def _bounded(make: Any, name: str, state: Any) -> Any:
 
 
 def _moments(value: Any, microseconds: float) -> np.ndarray:
-    """Dates of R, which count seconds or days since 1970."""
+    """Convert R dates, in seconds or days since 1970."""
     ticks = np.asarray(value, dtype=np.float64) * microseconds
-    bad = ~np.isfinite(ticks)
-    moments = np.round(np.where(bad, 0.0, ticks)).astype("datetime64[us]")
-    moments[bad] = np.datetime64("NaT")
-    return moments
+    missing = ~np.isfinite(ticks)
+    dates = np.round(np.where(missing, 0.0, ticks)).astype("datetime64[us]")
+    dates[missing] = np.datetime64("NaT")
+    return dates
 
 
 def _telemetry(value: Any, attributes: Mapping[str, Any]) -> Any:
-    """A telemetry object of ctmm as a data frame, with the animal's name in its attributes."""
+    """Convert a ctmm telemetry object to a data frame, with the animal's name as an attribute."""
     import pandas as pd
 
     frame = pd.DataFrame({str(name): np.asarray(column) for name, column in dict(value).items()})
@@ -112,8 +115,8 @@ def _telemetry(value: Any, attributes: Mapping[str, Any]) -> Any:
     return frame
 
 
-def _frame(value: Any, source: str) -> "tuple[pd.DataFrame, str]":
-    """The only data frame, or the telemetry of all animals, of what a file holds."""
+def _find_frame(value: Any, source: str) -> "tuple[pd.DataFrame, str]":
+    """Find the only data frame, or the telemetry of all animals, in the parsed file."""
     import pandas as pd
 
     if isinstance(value, pd.DataFrame):
@@ -126,11 +129,11 @@ def _frame(value: Any, source: str) -> "tuple[pd.DataFrame, str]":
     lists = [v for v in values.values() if isinstance(v, Mapping)]
     inner = [v for v in lists if v and all(isinstance(f, pd.DataFrame) for f in v.values())]
     if not frames and len(inner) == 1:
-        return _frame(inner[0], source)
+        return _find_frame(inner[0], source)
     if len(frames) != 1:
-        found = ", ".join(repr(str(name)[:40]) for name in (frames or values))
+        shown = ", ".join(repr(str(name)[:40]) for name in (frames or values))
         raise DriftbayesError(
-            f"{source!r} has {len(frames) or 'no'} data frames ({found or 'nothing'}), expected "
+            f"{source!r} has {len(frames) or 'no'} data frames ({shown or 'nothing'}), expected "
             "one; in R: saveRDS(d, 'tracks.rds')"
         )
     name, frame = next(iter(frames.items()))
@@ -138,7 +141,7 @@ def _frame(value: Any, source: str) -> "tuple[pd.DataFrame, str]":
 
 
 def _joined(frames: "Mapping[str, pd.DataFrame]") -> "pd.DataFrame":
-    """Telemetry of several animals as one table: degrees if there are any, else metres."""
+    """Join the telemetry of several animals: degrees if available, else metres."""
     import pandas as pd
 
     parts = []

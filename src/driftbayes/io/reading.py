@@ -1,15 +1,15 @@
-"""Options of reading a file, what is known of it, where its data come from, errors that name it."""
+"""Reading options, descriptions of file contents, provenance and error messages."""
 
 __all__ = [
     "Contents",
     "CsvLayout",
     "ReadOptions",
-    "begin_with_name",
     "check_schema_version",
     "describe_dataset",
     "existing_file",
-    "extended",
+    "extend_provenance",
     "from_json",
+    "prefix_errors",
     "reading_as",
     "reason",
     "require",
@@ -43,25 +43,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of reading a file.
+    """Options for reading a file.
 
     Args:
         format: Name of the format; by default it is detected from the content.
-        columns: Names in the file of these columns, where they differ: `{"x": "lon"}`. None, or
-            empty text as the command line has it (`--columns z=`), leaves out a column:
-            `{"z": None}`.
-        length_unit: Name of the unit of positions, if not that in the file; nothing is converted.
-        time_unit: Name of the unit of times, likewise.
-        coordinates: Whether positions are "degrees" of longitude and latitude, which are laid on a
-            plane in metres, or on a "plane" already; by default, as the file has it.
+        columns: Column names that differ from the standard ones: `{"x": "lon"}`. None, or an empty
+            string as on the command line (`--columns z=`), excludes a column: `{"z": None}`.
+        length_unit: Unit of positions, if different from the one in the file; nothing is converted.
+        time_unit: Unit of times, likewise.
+        coordinates: "degrees" for longitude and latitude, which are projected onto a plane in
+            metres, or "plane"; by default taken from the file.
         frame: Axes for longitudes and latitudes; see `driftbayes.data.sphere.on_plane`.
         pixel_size: Length of a pixel and its unit, for positions in pixels.
         frame_interval: Time between frames and its unit, for times in frames.
-        missing: Numbers that stand for a missing position or time, such as -999; if empty, every
-            number is data. By default only NaN and what the file declares (`_FillValue`,
+        missing: Numbers that mark a missing position or time, such as -999; if empty, every number
+            is data. By default NaN and the fill values declared in the file (`_FillValue`,
             `missing_value`); in tables also numbers such as -9999 far from all others.
         date_order: Order of day and month in dates such as 01/02/2024, "dmy" or "mdy"; by default
-            as the whole column shows it.
+            inferred from the whole column.
     """
 
     format: str | None = None
@@ -76,21 +75,21 @@ class ReadOptions:
     date_order: Literal["dmy", "mdy"] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an order that does not exist."""
+        """Check the date order."""
         if self.date_order not in (None, "dmy", "mdy"):
             raise DriftbayesError(f"date_order must be 'dmy' or 'mdy', got {self.date_order!r}")
 
     @property
     def names(self) -> dict[str, str]:
-        """The columns that are named, without those that are left out."""
+        """Column names given by the user, without excluded columns."""
         return {role: name for role, name in (self.columns or {}).items() if name}
 
     def without_missing(self, axes: Sequence[FloatArray]) -> list[FloatArray]:
-        """Coordinates with NaN on all axes where one of them is what the user calls missing."""
+        """Replace positions with a value in `missing` on any axis by NaN."""
         if not self.missing or len({axis.shape for axis in axes}) != 1:
             return list(axes)
-        gone = np.any([np.isin(axis, list(self.missing)) for axis in axes], axis=0)
-        return [np.where(gone, np.nan, axis) for axis in axes]
+        is_missing = np.any([np.isin(axis, list(self.missing)) for axis in axes], axis=0)
+        return [np.where(is_missing, np.nan, axis) for axis in axes]
 
     def scale(self, trajectories: "Trajectories") -> "Trajectories":
         """Convert pixels to lengths and frames to times, where their sizes are given."""
@@ -103,7 +102,7 @@ class ReadOptions:
         return trajectories
 
     def place(self, trajectories: "Trajectories", *, degrees: bool) -> "Trajectories":
-        """Lay degrees on a plane in metres; scale other positions."""
+        """Project degrees onto a plane in metres; scale other positions."""
         if not degrees:
             return self.scale(trajectories)
         from driftbayes.data.sphere import on_plane
@@ -113,54 +112,53 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """Layout of a table of text."""
+    """Layout of a text table."""
 
-    separator: str = ","  # between cells; a space stands for any number of them
-    header: tuple[str, ...] = ()  # names of the columns, with the spaces around them
-    rows: tuple[tuple[str, ...], ...] = ()  # the first few rows under the header
-    comments: tuple[str, ...] = ()  # the lines before the header that begin with #, without it
-    n_before: int = 0  # number of lines before the header
-    # Whether the header is a line of the table, not of the comments, nor made up.
-    own_header: bool = True
-    n_skipped: int = 0  # rows under the header that hold no data
-    point: str = "."  # before the decimals of a number
+    separator: str = ","  # cell separator; a space stands for any number of spaces
+    header: tuple[str, ...] = ()  # column names, including surrounding spaces
+    rows: tuple[tuple[str, ...], ...] = ()  # first few rows below the header
+    comments: tuple[str, ...] = ()  # lines above the header that start with #, without the #
+    n_before: int = 0  # number of lines above the header
+    own_header: bool = True  # whether the header is a line of the table, not a comment or generated
+    n_skipped: int = 0  # number of rows below the header without data
+    point: str = "."  # decimal separator
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Names and attributes in a file, by which its format is recognised."""
+    """Names and attributes in a file, used to detect its format."""
 
     path: Path  # the file, or the directory of a store
-    # In what the data are kept: "csv", "parquet", "netcdf", "zarr", "xml", "npz", "mat", "rds",
-    # "run", the directory of a turbulence run, or "frame", a table in memory.
+    # "csv", "parquet", "netcdf", "zarr", "xml", "npz", "mat", "rds", "run" (the directory of a
+    # turbulence run) or "frame" (a table in memory).
     container: str
     names: tuple[str, ...] = ()  # columns or variables
-    attributes: Mapping[str, Any] = field(default_factory=dict)  # of the whole
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # global attributes
     # Dimensions of each variable, for containers that have them.
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Attributes of each column or variable.
     variable_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # Type of each column of a Parquet file, as Arrow writes it.
+    # Arrow type of each column of a Parquet file.
     types: Mapping[str, str] = field(default_factory=dict)
-    layout: CsvLayout | None = None  # of a table of text
-    # To read only a part: the first and one past the last, along each dimension of a dataset (that
-    # of trajectories first), or of the "rows" of a Parquet table.
+    layout: CsvLayout | None = None  # layout of a text table
+    # Part to read, (start, stop) along each dimension of a dataset (trajectories first) or along
+    # the "rows" of a Parquet table.
     part: Mapping[str, tuple[int, int]] | None = None
     dataset: "xr.Dataset | None" = None  # the dataset, if it is in memory
-    table: Any = None  # an Arrow table, likewise
+    table: Any = None  # the Arrow table, if it is in memory
 
     def has(self, *names: str) -> bool:
-        """Whether all these columns or variables are there."""
+        """Whether all these columns or variables exist."""
         return set(names) <= set(self.names)
 
     def attribute(self, name: str, key: str) -> str:
-        """An attribute of a variable as text; empty if there is none."""
+        """Return an attribute of a variable as text; empty if it does not exist."""
         value = self.variable_attributes.get(name, {}).get(key, "")
         return (value.decode(errors="replace") if isinstance(value, bytes) else str(value)).strip()
 
     @property
     def source(self) -> str:
-        """Name of the file, as messages quote it."""
+        """Name of the file, for messages."""
         return self.path.name
 
     @property
@@ -171,15 +169,15 @@ class Contents:
     def provenance(
         self, reader: str, notes: Sequence[str], options: ReadOptions, origin: str | None = None
     ) -> dict[str, Any]:
-        """Where data of another program come from, and what was assumed about them."""
-        found = extended({}, self.path, reader, options.columns)
+        """Return the provenance of data from another program, with the assumptions made."""
+        record = extend_provenance({}, self.path, reader, options.columns)
         if origin is not None:
-            found["time_origin"] = origin
-        return {**found, "notes": list(notes)} if notes else found
+            record["time_origin"] = origin
+        return {**record, "notes": list(notes)} if notes else record
 
 
 def describe_dataset(dataset: "xr.Dataset") -> dict[str, Any]:
-    """Names, dimensions and attributes of a dataset, as fields of `Contents`."""
+    """Return names, dimensions and attributes of a dataset, as fields of `Contents`."""
     variables = {str(name): variable for name, variable in dataset.variables.items()}
     return {
         "names": tuple(variables),
@@ -190,28 +188,28 @@ def describe_dataset(dataset: "xr.Dataset") -> dict[str, Any]:
 
 
 def to_json(provenance: Mapping[str, Any]) -> str:
-    """Provenance as one line of JSON; what JSON does not know becomes its nearest relative."""
+    """Encode provenance as one line of JSON, converting arrays, paths and other objects."""
     return json.dumps(provenance, default=_plain)
 
 
 def from_json(text: object, source: str) -> dict[str, Any]:
-    """Provenance from JSON."""
+    """Decode provenance from JSON."""
     try:
         provenance = json.loads(str(text))
     except (ValueError, RecursionError):
         provenance = None
     if not isinstance(provenance, dict):
-        msg = f"the provenance in {source!r} is not a JSON object; remove it, or write it again"
+        msg = f"the provenance in {source!r} is not a JSON object; remove it, or rewrite the file"
         raise DriftbayesError(msg)
     return provenance
 
 
-def extended(
+def extend_provenance(
     stored: Mapping[str, Any], path: Path, reader: str, columns: Mapping[str, str | None] | None
 ) -> dict[str, Any]:
-    """Stored provenance with the file just read on top and the ones before it in `earlier`.
+    """Add the file just read to stored provenance, and move earlier files to `earlier`.
 
-    Only the name of the file is kept: its directories are nobody's business but the user's.
+    Only the name of the file is kept: its directories are private to the user.
     """
     result = dict(stored)
     before = {key: result.pop(key) for key in ("source", "reader", "columns") if key in result}
@@ -228,12 +226,11 @@ def check_schema_version(version: object, source: str) -> None:
     """Refuse a file that a newer driftbayes wrote, rather than misread it."""
     if isinstance(version, str) or not str(version)[:40].isdigit():
         raise DriftbayesError(
-            f"{source!r} has a schema version {version!r:.40} that is not a whole number; "
-            "write it again"
+            f"{source!r} has schema version {version!r:.40}, expected a whole number; rewrite it"
         )
     if int(str(version)) > schema.SCHEMA_VERSION:
         raise DriftbayesError(
-            f"{source!r} has schema version {str(version)[:40]}, this driftbayes knows "
+            f"{source!r} has schema version {str(version)[:40]}, this driftbayes supports "
             f"{schema.SCHEMA_VERSION}; upgrade driftbayes"
         )
 
@@ -249,49 +246,47 @@ def _plain(value: object) -> Any:
 
 
 def existing_file(path: PathLike) -> Path:
-    """The path, if a file that is not empty is there."""
+    """Return the path of a non-empty regular file; refuse anything else."""
     name = os.fspath(path)
-    found = Path(path)
+    file = Path(path)
     try:
-        # Opening a pipe waits for somebody to write to it; a device may have no end.
-        mode = found.stat().st_mode
+        # Opening a pipe blocks until something writes to it; a device may have no end.
+        mode = file.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise DriftbayesError(
-                f"{name!r} is a pipe, a socket or a device, expected an ordinary file; save what "
-                "comes from it to a file first"
+                f"{name!r} is a pipe, a socket or a device, expected a regular file; save its "
+                "output to a file first"
             )
-        with found.open("rb") as stream:
+        with file.open("rb") as stream:
             empty = stream.read(1) == b""
     except DriftbayesError:
         raise
     except IsADirectoryError as error:
-        msg = f"{name!r} is a directory, expected a file; name one in it"
-        raise DriftbayesError(msg) from error
+        raise DriftbayesError(f"{name!r} is a directory; give a file in it") from error
     except FileNotFoundError as error:
-        raise DriftbayesError(f"there is no file {name!r}; {_where_else(found)}") from error
+        raise DriftbayesError(f"there is no file {name!r}; {_suggest_path(file)}") from error
     except (OSError, ValueError) as error:
-        msg = f"{name!r} cannot be opened: {reason(error)}; check that you may read it"
+        msg = f"{name!r} cannot be opened: {reason(error)}; check its permissions"
         raise DriftbayesError(msg) from error
     if empty:
-        raise DriftbayesError(f"{found.name!r} is empty; expected data in it")
-    return found
+        raise DriftbayesError(f"{file.name!r} is empty; expected data in it")
+    return file
 
 
-def _where_else(path: Path) -> str:
-    """What to do about a file that is not there: the one of nearly that name, if there is one."""
+def _suggest_path(path: Path) -> str:
+    """Suggest the file with the most similar name in the same directory."""
     try:
-        there = sorted(entry.name for entry in os.scandir(path.parent))
+        near = nearest(path.name, sorted(entry.name for entry in os.scandir(path.parent)))
     except (OSError, ValueError):
-        there = []
-    near = nearest(path.name, there)
+        near = None
     if near is None:
         return "check its name and its directory"
     return f"did you mean {str(path.with_name(near))!r}?"
 
 
 @contextmanager
-def begin_with_name(path: Path) -> Iterator[None]:
-    """Errors in the block, which knows data but no file, begin with the name of the file."""
+def prefix_errors(path: Path) -> Iterator[None]:
+    """Prefix errors raised in the block with the name of the file."""
     try:
         yield
     except DriftbayesError as error:
@@ -300,9 +295,9 @@ def begin_with_name(path: Path) -> Iterator[None]:
 
 @contextmanager
 def reading_as(
-    path: Path, kind: str, advice: str = "it may be damaged, cut short or of another format"
+    path: Path, kind: str, advice: str = "it may be damaged, truncated or in another format"
 ) -> Iterator[None]:
-    """Turn any error of a library into one sentence: a damaged file may raise anything."""
+    """Convert any library error into one sentence: a damaged file may raise anything."""
     try:
         yield
     except DriftbayesError:
@@ -313,7 +308,7 @@ def reading_as(
 
 
 def reason(error: BaseException) -> str:
-    """What a library had to say about a file, as the end of one sentence."""
+    """Return the first line of an error of a library, shortened, to be part of a message."""
     text = getattr(error, "strerror", None) or str(error)
     first_line = next((line for line in str(text).splitlines() if line.strip()), "")
     printable = "".join(char if char.isprintable() else "?" for char in first_line.strip())
@@ -321,12 +316,12 @@ def reason(error: BaseException) -> str:
 
 
 def require(what: str, *packages: str) -> None:
-    """Refuse, with the command that helps, if a package cannot be imported."""
+    """Raise an error with the installation command if a package cannot be imported."""
     for package in packages:
         try:
             import_module(package)
         except ModuleNotFoundError as error:
-            # A package may be there and lack one that it needs itself.
+            # An installed package may lack one of its own dependencies.
             missing = (error.name or package).partition(".")[0]
             raise DriftbayesError(
                 f"{what} need the package {missing}, which is not installed; "

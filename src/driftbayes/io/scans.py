@@ -1,4 +1,4 @@
-"""Results as NetCDF: scans over tau, diagnostics, anything that is an xarray Dataset."""
+"""Results as NetCDF: scans over tau, diagnostics and other xarray Datasets."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _BY_MODEL, _BY_PARAMETER = ("model", "tau"), ("parameter", "tau")
-# Dimensions and kind of each variable: f a number, i a whole one, b yes or no, t a text.
+# Dimensions and type of each variable: f float, i integer, b boolean, t text.
 _REQUIRED = {
     "tau": (("tau",), "f"),
     "model": (("model",), "t"),
@@ -65,7 +65,7 @@ def write_dataset(dataset: "xr.Dataset", path: PathLike, *, kind: str) -> None:
     Args:
         dataset: The result; its attributes are text or numbers.
         path: The file, with a name ending in .nc.
-        kind: What the dataset is, such as "scan"; `read_dataset` asks for the same.
+        kind: Kind of the dataset, such as "scan"; `read_dataset` requires the same.
     """
     _check_suffix(path)
     _check_plain("the dataset", dataset.attrs)
@@ -85,20 +85,20 @@ def read_dataset(path: PathLike, *, kind: str | tuple[str, ...]) -> "xr.Dataset"
 
     Args:
         path: The file.
-        kind: What it must be, or several kinds that it may be.
+        kind: Expected kind of the dataset, or several.
     """
     _check_suffix(path)
     dataset = netcdf_file.load(path)
     source = Path(path).name
-    is_kind = dataset.attrs.get(schema.KIND_ATTRIBUTE)
+    stored = dataset.attrs.get(schema.KIND_ATTRIBUTE)
     kinds = (kind,) if isinstance(kind, str) else kind
-    if is_kind not in kinds:
-        what = f"a driftbayes {is_kind}"
-        if is_kind is None:
+    if stored not in kinds:
+        got = f"a driftbayes {stored}"
+        if stored is None:
             is_tracks = schema.COUNT in dataset.variables
-            what = "trajectories" if is_tracks else "not a result of driftbayes"
+            got = "trajectories" if is_tracks else "not a result of driftbayes"
         expected = ", ".join(kinds[:-1]) + " or " * (len(kinds) > 1) + kinds[-1]
-        msg = f"{source!r} is {what}, expected a driftbayes {expected}; check the file name"
+        msg = f"{source!r} is {got}, expected a driftbayes {expected}; check the file name"
         raise DriftbayesError(msg)
     check_schema_version(dataset.attrs.get(schema.SCHEMA_ATTRIBUTE), source)
     return dataset
@@ -142,7 +142,7 @@ def _check_plain(owner: str, attributes: Mapping[Any, Any]) -> None:
 
 
 def _check_scan(scan: "xr.Dataset", source: str) -> None:
-    """Refuse a scan that is damaged, saying what is wrong with it."""
+    """Refuse a damaged scan."""
     for name, (dims, kind) in {**_REQUIRED, **_OPTIONAL}.items():
         if name in scan.variables:
             _check_variable(scan, name, dims, kind, source)
@@ -173,8 +173,8 @@ def _check_variable(
 ) -> None:
     variable = scan[name]
     if variable.dims != dims:
-        found = ", ".join(str(dim)[:40] for dim in variable.dims)
-        raise _damaged(source, f"{name!r} has the dimensions ({found}), not ({', '.join(dims)})")
+        got = ", ".join(str(dim)[:40] for dim in variable.dims)
+        raise _damaged(source, f"{name!r} has dimensions ({got}), not ({', '.join(dims)})")
     if kind == "t":
         values = variable.values.ravel().tolist()
         if not all(isinstance(value, str) and len(value) <= _MAX_TEXT for value in values):
@@ -184,12 +184,12 @@ def _check_variable(
 
 
 def _check_names(scan: "xr.Dataset", source: str) -> None:
-    """Models are there once each, and parameters belong to one of them."""
+    """Check that models are unique, and that each parameter belongs to a model."""
     names = {dim: [str(name) for name in scan[dim].values] for dim in ("model", "parameter")}
-    for dim, found in names.items():
-        good = all(0 < len(name) <= MAX_ID_LENGTH and name.isprintable() for name in found)
-        if not (good and found and len(set(found)) == len(found)):
-            raise _damaged(source, f"its names of {dim}s are empty, duplicate or not printable")
+    for dim, labels in names.items():
+        valid = all(0 < len(name) <= MAX_ID_LENGTH and name.isprintable() for name in labels)
+        if not (valid and labels and len(set(labels)) == len(labels)):
+            raise _damaged(source, f"its {dim} names are empty, duplicate or not printable")
     owners = {name: name.rpartition(".")[0] for name in names["parameter"]}
     for name, owner in owners.items():
         if owner not in names["model"]:
@@ -203,31 +203,31 @@ def _check_attributes(attributes: Any, source: str) -> None:
     for name in _TEXTS:
         value = attributes.get(name, "")
         if not (isinstance(value, str) and len(value) <= _MAX_TEXT and value.isprintable()):
-            raise _damaged(source, f"its attribute {name!r} is not a short text")
-    found = {}
+            raise _damaged(source, f"its attribute {name!r} is not short text")
+    objects = {}
     for name in _OBJECTS:
         try:
-            found[name] = json.loads(str(attributes.get(name, "{}")))
+            objects[name] = json.loads(str(attributes.get(name, "{}")))
         except (ValueError, RecursionError):
-            found[name] = None
-        if not isinstance(found[name], dict):
+            objects[name] = None
+        if not isinstance(objects[name], dict):
             raise _damaged(source, f"its attribute {name!r} is not a JSON object")
     for name in ("priors", "consistency"):
-        for model, table in found[name].items():
+        for model, table in objects[name].items():
             if not isinstance(table, dict):
-                raise _damaged(source, f"its {name} of {model[:40]!r} are not a table")
-    for table in found["priors"].values():
+                raise _damaged(source, f"its {name} of {model[:40]!r} is not a JSON object")
+    for table in objects["priors"].values():
         if not all(isinstance(prior, str) and len(prior) <= _MAX_TEXT for prior in table.values()):
-            raise _damaged(source, "a prior is not a text")
-    for table in found["consistency"].values():
+            raise _damaged(source, "a prior is not text")
+    for table in objects["consistency"].values():
         for name, entry in table.items():
             # None: there is no range in which the parameter is consistent.
             if not isinstance(entry, str if name == "sentence" else dict | None):
-                raise _damaged(source, f"its consistency of {name[:40]!r} is not what it should be")
-    reading = found["provenance"].get("reading", {})
+                raise _damaged(source, f"its consistency of {name[:40]!r} has the wrong type")
+    reading = objects["provenance"].get("reading", {})
     if not (isinstance(reading, dict) and all(isinstance(v, str) for v in reading.values())):
-        raise _damaged(source, "its options of reading are not a table of texts")
-    _check_options(found["options"], source)
+        raise _damaged(source, "its reading options are not text")
+    _check_options(objects["options"], source)
 
 
 def _check_options(options: dict[str, Any], source: str) -> None:
@@ -237,14 +237,14 @@ def _check_options(options: dict[str, Any], source: str) -> None:
             raise _damaged(source, f"its option {name!r} is not a whole number")
     for name in ("windows", "gaps", "coords"):
         if not isinstance(options.get(name, ""), str | None):
-            raise _damaged(source, f"its option {name!r} is not a text")
+            raise _damaged(source, f"its option {name!r} is not text")
     prior = options.get("prior_probabilities")
     kinds = int | float | None
     if prior is not None and not (
         isinstance(prior, list)
         and all(isinstance(p, kinds) and abs(p or 0) < 2**1000 for p in prior)
     ):
-        raise _damaged(source, "its probabilities of models are not a list of numbers")
+        raise _damaged(source, "its prior probabilities are not a list of numbers")
 
 
 def _damaged(source: str, what: str) -> DriftbayesError:

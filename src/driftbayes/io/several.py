@@ -1,4 +1,4 @@
-"""Several files as one data set."""
+"""Read several files as one data set."""
 
 import os
 from collections import Counter
@@ -21,18 +21,18 @@ def read_several(files: Sequence[Path], options: ReadOptions, source: str) -> Tr
     """Read files of one format as one data set.
 
     Args:
-        files: One or more.
-        options: How to read each.
-        source: What to call them together.
+        files: One or more files.
+        options: Options for reading each file.
+        source: Name of the whole data set.
 
     Raises:
-        DriftbayesError: They differ in format, units, dimensions or coordinates.
+        DriftbayesError: If the files differ in format, units, dimensions or coordinates.
     """
     if not 0 < len(files) <= _MAX_FILES:
         raise DriftbayesError(f"expected 1 to {_MAX_FILES:,} files, got {len(files):,}")
     parts = _read(files, options)
     if len({str(part.provenance.get("plane")) for part in parts}) > 1 and options.frame == "auto":
-        # Beyond 80 degrees axes are transported: then in all files alike.
+        # Axes are transported beyond 80 degrees: if in one file, then in all of them.
         parts = _read(files, replace(options, frame="transported"))
     _check_alike(files, parts)
     ids, note = _ids(files, parts)
@@ -47,8 +47,8 @@ def read_several(files: Sequence[Path], options: ReadOptions, source: str) -> Tr
         )
         for name in sorted({name for part in parts for name in part.flags})
     }
-    known = _provenance(files, parts, source, note)
-    return replace(parts[0], **joined, ids=ids, flags=flags, provenance=known)
+    provenance = _provenance(files, parts, source, note)
+    return replace(parts[0], **joined, ids=ids, flags=flags, provenance=provenance)
 
 
 def _read(files: Sequence[Path], options: ReadOptions) -> list[Trajectories]:
@@ -58,8 +58,8 @@ def _read(files: Sequence[Path], options: ReadOptions) -> list[Trajectories]:
         chosen = choose(contents, options.format)
         if first is not None and chosen.name != first.name:
             raise DriftbayesError(
-                f"{files[0].name!r} has the format {first.name}, {file.name!r} {chosen.name}; read "
-                "files of one format together"
+                f"{files[0].name!r} has format {first.name}, {file.name!r} has format "
+                f"{chosen.name}; read files of one format together"
             )
         first = chosen
         parts.append(read_as(chosen, contents, options))
@@ -67,8 +67,8 @@ def _read(files: Sequence[Path], options: ReadOptions) -> list[Trajectories]:
 
 
 def _check_alike(files: Sequence[Path], parts: Sequence[Trajectories]) -> None:
-    """Refuse files whose numbers do not mean the same."""
-    facts = [
+    """Refuse files that differ in units, dimensions or coordinates."""
+    properties = [
         {
             "unit of length": part.length_unit or "unknown",
             "unit of time": part.time_unit or "unknown",
@@ -79,43 +79,43 @@ def _check_alike(files: Sequence[Path], parts: Sequence[Trajectories]) -> None:
         }
         for part in parts
     ]
-    for file, fact in zip(files, facts, strict=True):
-        for what, value in fact.items():
-            if value != facts[0][what]:
+    for file, values in zip(files, properties, strict=True):
+        for name, value in values.items():
+            if value != properties[0][name]:
                 raise DriftbayesError(
-                    f"{files[0].name!r} and {file.name!r} differ in the {what}: "
-                    f"{facts[0][what]} and {value}; read files together that have the same"
+                    f"{files[0].name!r} and {file.name!r} differ in the {name}: "
+                    f"{properties[0][name]} and {value}; read only files with the same {name}"
                 )
 
 
 def _ids(files: Sequence[Path], parts: Sequence[Trajectories]) -> tuple[np.ndarray, str]:
-    """Ids of all trajectories, with the name of the file where two files use the same one."""
-    whole = [part.ids for part in parts]
-    names = [str(name) for ids in whole for name in ids]
+    """Return the ids of all trajectories, prefixed with the file name if they are not unique."""
+    all_ids = [part.ids for part in parts]
+    names = [str(name) for ids in all_ids for name in ids]
     if len(set(names)) == len(names):
-        numbers = all(ids.dtype.kind in "iu" for ids in whole)
-        return (np.concatenate(whole) if numbers else np.array(names)), ""
+        are_numbers = all(ids.dtype.kind in "iu" for ids in all_ids)
+        return (np.concatenate(all_ids) if are_numbers else np.array(names)), ""
     stems = [file.name.partition(".")[0] for file in files]
     if max(Counter(stems).values()) > 1:
         top = os.path.commonpath([file.resolve().parent for file in files])
         stems = [os.path.relpath(file.resolve(), top) for file in files]
     joined = [
         f"{stem}/{name}" if str(name) != stem else stem
-        for stem, ids in zip(stems, whole, strict=True)
+        for stem, ids in zip(stems, all_ids, strict=True)
         for name in ids
     ]
-    return np.array(joined), "the same ids are in several files: ids are FILE/ID"
+    return np.array(joined), "several files use the same ids; ids are now FILE/ID"
 
 
 def _provenance(
     files: Sequence[Path], parts: Sequence[Trajectories], source: str, note: str
 ) -> dict[str, Any]:
-    known = {**parts[0].provenance, "source": source}
+    provenance = {**parts[0].provenance, "source": source}
     notes = [f"{len(files):,} files are read as one data set", *([note] if note else [])]
-    said = Counter(text for part in parts for text in part.provenance.get("notes", []))
+    counts = Counter(text for part in parts for text in part.provenance.get("notes", []))
     for file, part in zip(files, parts, strict=True):
         for text in part.provenance.get("notes", []):
-            if said[text] == len(files):
+            if counts[text] == len(files):
                 notes += [text] * (text not in notes)
             elif len(notes) < 30:
                 notes.append(f"{file.name}: {text}")
@@ -123,5 +123,5 @@ def _provenance(
         dict.fromkeys(p.provenance["guessed"] for p in parts if "guessed" in p.provenance)
     )
     if guessed:
-        known["guessed"] = "; or ".join(guessed)
-    return {**known, "notes": notes, "files": [file.name for file in files[:100]]}
+        provenance["guessed"] = "; or ".join(guessed)
+    return {**provenance, "notes": notes, "files": [file.name for file in files[:100]]}

@@ -1,4 +1,4 @@
-"""Blocks of whole trajectories of a table: stretches of its rows, or temporary tables."""
+"""Blocks of whole trajectories of a table: ranges of its rows, or temporary tables."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from driftbayes.io.parquet import open_parquet, plain_texts
 from driftbayes.io.reading import Contents, CsvLayout, ReadOptions, reading_as, reason
 from driftbayes.typing import IntArray
 
-# Rows that are partitioned at a time.
+# Rows partitioned at a time.
 _BATCH_ROWS = 1 << 19
 _IDS = ("id", "particle_id", "particle", "trajectory", "track_id", "ID", "traj", "drifter_id")
 
@@ -28,15 +28,15 @@ _IDS = ("id", "particle_id", "particle", "trajectory", "track_id", "ID", "traj",
 def rows_of_trajectories(
     contents: Contents, options: ReadOptions, max_rows: int
 ) -> IntArray | None:
-    """Number of rows of each trajectory of a Parquet table.
+    """Count the rows of each trajectory of a Parquet table.
 
     Args:
         contents: The table.
-        options: How to read it.
-        max_rows: Rows of the largest row group that is still a small part of memory.
+        options: Reading options.
+        max_rows: Largest row group that fits into memory.
 
     Returns:
-        None if a trajectory does not have its rows in one stretch that can be read by itself.
+        None if the rows of a trajectory are not contiguous, or a row group is too large.
     """
     path, name = contents.path, _id_column(contents, options)
     with reading_as(path, "Parquet"), open_parquet(path) as parquet:
@@ -53,12 +53,12 @@ def rows_of_trajectories(
             ids.append(ends.values)
             counts.append(np.diff(np.asarray(ends.run_ends), prepend=0).astype(np.int64))
             if len(ends.values) > 0.5 * len(column) > 8:
-                # Nearly every row has another id than the one before.
+                # Trajectories are mixed: the id changes in most rows.
                 return None
         if not ids:
             return None
         values = pa.concat_arrays(ids)
-        # A trajectory may go on in the next batch.
+        # A trajectory may continue in the next batch.
         new = np.ones(len(values), dtype=bool)
         changed = pc.not_equal(values[1:], values[:-1])
         new[1:] = np.asarray(pc.fill_null(changed, True))  # noqa: FBT003
@@ -69,9 +69,9 @@ def rows_of_trajectories(
 
 
 def _id_column(contents: Contents, options: ReadOptions) -> str | None:
-    """Name of the column of ids; None if there is one trajectory alone."""
-    told = options.names.get("id")
-    for name in (told,) if told else _IDS:
+    """Find the column of ids; None for a single trajectory."""
+    given = options.names.get("id")
+    for name in (given,) if given else _IDS:
         if name in contents.names:
             return str(name)
     return guess(contents.names, options.columns, source=contents.source).columns.get("id")
@@ -88,19 +88,19 @@ def partition(
 
     Args:
         contents: The table.
-        options: How to read it.
-        counts: Temporary tables at the most, and about how many rows there are.
-        folder: For the temporary tables.
-        progress: Called with a stage, how many are done, and of how many.
+        options: Reading options.
+        counts: Largest number of temporary tables, and estimated number of rows.
+        folder: Directory for the temporary tables.
+        progress: Called with the stage, the number done and the total number.
 
     Returns:
-        Each temporary table with its number of rows; None if there is one trajectory alone.
+        Each temporary table with its number of rows; None for a single trajectory.
     """
     n_parts, n_expected = counts
     column, source = _id_column(contents, options), contents.source
     if column is None:
         return None
-    # The name that messages will have is that of the user's file.
+    # Messages must show the name of the user's file.
     name = source.removesuffix(".gz")
     files = [folder / str(i) / name for i in range(n_parts)]
     n_rows, done = [0] * n_parts, 0
@@ -128,7 +128,7 @@ def partition(
                 if progress is not None:
                     progress("sorting rows into blocks", done, max(n_expected, done))
     except (pa.ArrowException, OSError) as error:
-        msg = f"{source!r} cannot be split into blocks: {reason(error)}; see --scratch"
+        msg = f"{source!r} cannot be split into blocks: {reason(error)}; check --scratch"
         raise DriftbayesError(msg) from error
     if not done:
         msg = f"{source!r} has columns but no rows; expected one row per observation"
@@ -143,10 +143,9 @@ def _parquet_batches(path: Path) -> Iterator[Any]:
 
 
 def _csv_batches(contents: Contents) -> Iterator[Any]:
-    """Rows of a CSV file, every cell as the text that it is."""
+    """Yield batches of rows of a CSV file, with all cells as text."""
     check_size(contents.path)
     layout = contents.layout or CsvLayout()
-    # As they are: a header that is not the table's own stands in the comments.
     names = None if layout.own_header else list(layout.header)
     with open_stream(contents.path) as stream:
         yield from pacsv.open_csv(
@@ -162,7 +161,7 @@ def _csv_batches(contents: Contents) -> Iterator[Any]:
 
 
 def _writer(file: Path, schema: Any, contents: Contents) -> Any:
-    """A table of the same container, to which batches of rows are written."""
+    """Open a table in the same container for writing batches of rows."""
     if contents.container == "csv":
         separator = contents.layout.separator if contents.layout else ","
         options = pacsv.WriteOptions(quoting_style="needed", delimiter=separator)
@@ -173,9 +172,9 @@ def _writer(file: Path, schema: Any, contents: Contents) -> Any:
 
 
 def _hashes(column: Any) -> Any:
-    """A hash of each id, the same in every process and batch."""
+    """Hash ids, equally in every process and batch."""
     if pa.types.is_integer(column.type) and not column.null_count:
-        # The last step of splitmix64: neighbours go to different places.
+        # The last step of splitmix64, which separates successive numbers.
         x = np.asarray(column).astype(np.uint64)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,10 +1,10 @@
-"""Tables of other programs, one row for each observation: what their names and units are.
+"""Tables of other programs with one row per observation: column names and units.
 
-evalSPT may have no header. MyPTV has none and is known by --format only: `trajectories` has id, x,
-y, z, one column for each camera, the error and the frame; `smoothed_trajectories` id, x, y, z,
-velocity, acceleration and the frame. With five cameras both have eleven columns, which is why the
-two have names of their own. The text of the Global Drifter Program has no header either, and goes
-on with temperature, velocity, speed and variances, which are not read.
+evalSPT may have no header. MyPTV has none and is selected by --format only: `trajectories` has id,
+x, y, z, one column for each camera, the error and the frame; `smoothed_trajectories` has id, x, y,
+z, velocity, acceleration and the frame. With five cameras both have eleven columns, so that each
+needs its own format name. Text of the Global Drifter Program has no header either; its columns of
+temperature, velocity, speed and variances are not read.
 """
 
 import re
@@ -36,7 +36,7 @@ from driftbayes.io.tables import (
 )
 from driftbayes.typing import FloatArray
 
-# One line `dt: 0.01` is all that is wanted of the YAML in the comments of SFI.
+# Only the line `dt: 0.01` is read from the YAML in the comments of SFI.
 _DT = re.compile(r"\s*[\"']?(?:dt|time_step_size|delta_t)[\"']?\s*[:=]\s*([^#\s]+)", re.IGNORECASE)
 _EVALSPT = ("x", "y", "t", "id")
 _MYPTV_SMOOTHED = ("vx", "vy", "vz", "ax", "ay", "az")
@@ -44,7 +44,7 @@ _MYPTV_NOTE = (
     "smoothed product: at short times it favours models with smoother paths; read `trajectories` "
     "if you can"
 )
-# What stands for a missing value in texts of the GDP.
+# Fill value in text of the GDP.
 _GDP_FILL = 999.0
 _GDP_NOTES = (
     "smoothed product: interpolated upstream, at short times it favours models with smoother paths",
@@ -55,7 +55,7 @@ _GDP_NOTES = (
 def _trackpy(contents: Contents) -> TableSpec:
     names: dict[str, Any] = {"id": "particle", "time": "frame"}
     axes = tuple(name for name in ("ep_x", "ep_y", "ep_z") if contents.has(name))
-    # `ep` is the static error of a position; with a mask that is not round there is one per axis.
+    # `ep` is the static position error; with a mask that is not circular there is one per axis.
     if contents.has("ep") or axes:
         names["sd"] = "ep" if contents.has("ep") else axes
     notes = ["measurement errors are trackpy's ep, the static error"] if "sd" in names else []
@@ -68,16 +68,16 @@ def _saspt(contents: Contents) -> TableSpec:
     notes = []
     if contents.has("region"):
         names["id"] = ("region", "trajectory")
-        notes.append("trajectories are numbered per region: ids are region/trajectory")
+        notes.append("trajectories are numbered per region; ids are region/trajectory")
     errors = (f"x_err{end}", f"y_err{end}")
     if contents.has(*errors):
         names["sd"] = errors
-        notes.append("measurement errors are the root mean square of those of x and y")
+        notes.append("measurement errors are the root mean square of the errors of x and y")
     if contents.has("error_flag"):
         flags = read_columns(contents, {"flag": "error_flag"})["flag"]
         n_flagged = int(np.sum(flags > 0))
         if n_flagged:
-            notes.append(f"{n_flagged:,} of {len(flags):,} positions have an error_flag; kept")
+            notes.append(f"{n_flagged:,} of {len(flags):,} positions have an error_flag (kept)")
     return TableSpec("saspt", names, notes=notes)
 
 
@@ -86,14 +86,14 @@ def _read_sfi(contents: Contents, options: ReadOptions) -> Trajectories:
     names = {canonical: name for canonical, name in names.items() if contents.has(name)}
     if contents.has("x3") and not options.columns:
         raise DriftbayesError(
-            f"{contents.source!r} has more than three coordinates, x0 to x3 and on; say which "
-            "are x, y, z with --columns"
+            f"{contents.source!r} has more than three coordinates (x0 to x3 or more); select x, y "
+            "and z with --columns"
         )
     comments = contents.layout.comments if contents.layout and not options.frame_interval else ()
     matches = (_DT.fullmatch(line.split(" #")[0].rstrip()) for line in comments)
     texts = (match[1] for match in matches if match and cells.is_number(match[1]))
     dt = next((float(text) for text in texts if 0 < float(text) < np.inf), None)
-    notes = [] if dt is None else [f"the time between steps is dt = {dt:g}, as its header says"]
+    notes = [] if dt is None else [f"the time step is dt = {dt:g}, from the header"]
     spec = TableSpec("sfi", names, "", "frame" if dt is None else "", notes)
     trajectories = read_foreign(contents, options, spec)
     if dt is None or "time" in (options.columns or {}):
@@ -109,7 +109,7 @@ def _evalspt(contents: Contents) -> TableSpec:
 
 
 def _named(layout: CsvLayout, names: Sequence[str], n_columns: int | None = None) -> CsvLayout:
-    """A layout without a header of its own; further columns go by their numbers."""
+    """Add a header to a layout without one; further columns are named by their numbers."""
     n_columns = n_columns or len(layout.header)
     spare = [f"column {i + 1}" for i in range(len(names), n_columns)]
     return replace(layout, header=(*names, *spare)[:n_columns], own_header=False)
@@ -133,7 +133,7 @@ def _myptv(contents: Contents, *, smoothed: bool) -> TableSpec:
 
 
 def trackmate_unit(text: str, what: str) -> str:
-    """Convert a unit of TrackMate to our name; an unknown one is kept."""
+    """Convert a unit of TrackMate to its standard name; keep an unknown unit."""
     name = text.strip().strip("()").strip()
     if name.lower() in ("pixel", "pixels", "px"):
         return "px"
@@ -151,13 +151,13 @@ def _read_trackmate(contents: Contents, options: ReadOptions) -> Trajectories:
     length, unit = "", "frame" if time == "FRAME" else ""
     notes: list[str] = []
     if layout is not None:
-        # Under the keys there may be names, short names and units, none of them numbers.
-        place = contents.names.index("POSITION_X") if contents.has("POSITION_X") else 0
-        heads = _heads(layout, place)
+        # Rows of names, short names and units may follow the header.
+        index = contents.names.index("POSITION_X") if contents.has("POSITION_X") else 0
+        heads = _header_rows(layout, index)
         layout = replace(layout, n_skipped=len(heads))
-        units = next((row for row in heads if row[place].strip().startswith("(")), None)
+        units = next((row for row in heads if row[index].strip().startswith("(")), None)
         if units is not None:
-            length = trackmate_unit(units[place], "length")
+            length = trackmate_unit(units[index], "length")
             if contents.has(time) and time == "POSITION_T":
                 unit = trackmate_unit(units[contents.names.index(time)], "time")
     names = {"id": "TRACK_ID", "time": time, "x": "POSITION_X", "y": "POSITION_Y"}
@@ -169,14 +169,14 @@ def _read_trackmate(contents: Contents, options: ReadOptions) -> Trajectories:
     return read_foreign(contents, options, spec)
 
 
-def _heads(layout: CsvLayout, place: int) -> list[tuple[str, ...]]:
-    heads = []
+def _header_rows(layout: CsvLayout, index: int) -> list[tuple[str, ...]]:
+    rows = []
     for row in layout.rows[:3]:
         is_short = len(row) != len(layout.header)
-        if is_short or cells.is_number(row[place]) or cells.is_missing(row[place]):
+        if is_short or cells.is_number(row[index]) or cells.is_missing(row[index]):
             break
-        heads.append(row)
-    return heads
+        rows.append(row)
+    return rows
 
 
 def _read_parcels(contents: Contents, options: ReadOptions) -> Trajectories:
@@ -186,9 +186,9 @@ def _read_parcels(contents: Contents, options: ReadOptions) -> Trajectories:
     degrees, radius, note = mesh_of(contents, options)
     time = "t" if contents.has("t") else "time"
     x, y = ("x", "y") if contents.has("x", "y") else ("lon", "lat")
-    about = contents.variable_attributes.get(time, {})
-    factor, unit = parse_time_unit(about.get("units", "seconds"), contents.source)
-    told = replace(
+    attributes = contents.variable_attributes.get(time, {})
+    factor, unit = parse_time_unit(attributes.get("units", "seconds"), contents.source)
+    plain_options = replace(
         options,
         columns={"id": "particle_id", "time": time, "x": x, "y": y, "z": None},
         length_unit=options.length_unit or "m",
@@ -197,9 +197,9 @@ def _read_parcels(contents: Contents, options: ReadOptions) -> Trajectories:
         pixel_size=None,
         frame_interval=None,
     )
-    table = read_plain(contents, told)
+    table = read_plain(contents, plain_options)
     table = table.in_units(time=(factor, table.time_unit))
-    provenance = contents.provenance("parcels", [note], options, time_origin(about))
+    provenance = contents.provenance("parcels", [note], options, time_origin(attributes))
     trajectories = replace(table, provenance=provenance)
     return on_plane(trajectories, frame=options.frame, radius=radius) if degrees else trajectories
 
@@ -209,34 +209,34 @@ def _read_gdp_text(contents: Contents, options: ReadOptions) -> Trajectories:
     dated = bool(GDP_DATED.fullmatch(line))
     if contents.layout is None or not (dated or GDP_SPLIT.fullmatch(line)):
         raise DriftbayesError(
-            f"{contents.source!r} is not a text of the Global Drifter Program: expected lines like "
+            f"{contents.source!r} is not text of the Global Drifter Program: expected lines like "
             "'44000 2005-01-02 00:00 26.41 -88.43 ...' or '44000 1 2.25 2005 26.41 271.57 ...'"
         )
     if options.coordinates == "plane":
-        raise DriftbayesError("this format is in degrees; leave out --coordinates plane")
+        raise DriftbayesError("this format is in degrees; omit --coordinates plane")
     names = ("id", "date", "clock") if dated else ("id", "month", "day", "year")
     layout = _named(contents.layout, (*names, "lat", "lon"), len(line.split()))
     layout = replace(layout, separator=" ", rows=())
-    # The two parts of a date are read as text, as ids are.
+    # The two parts of a date are read as text, like ids.
     keys = {"id:date": "date", "id:clock": "clock"} if dated else {n: n for n in names[1:]}
     table = read_columns(
         contents, {"id:0": "id", **keys, "lat": "lat", "lon": "lon"}, layout=layout
     )
     times = _gdp_dates(contents, table) if dated else _gdp_days(contents, table)
-    # Missing values too.
-    there = (np.abs(table["lon"]) < _GDP_FILL) & (np.abs(table["lat"]) < _GDP_FILL)
-    found = assemble(
+    # False for NaN as well.
+    present = (np.abs(table["lon"]) < _GDP_FILL) & (np.abs(table["lat"]) < _GDP_FILL)
+    trajectories = assemble(
         replace(contents, layout=layout),
         replace(options, length_unit=None, time_unit=None),
         TableSpec("gdp-text", {}, "degrees", "s", _GDP_NOTES),
         Columns(
             ids=[table["id:0"]],
             times=times,
-            coordinates=[np.where(there, table[axis], np.nan) for axis in ("lon", "lat")],
+            coordinates=[np.where(present, table[axis], np.nan) for axis in ("lon", "lat")],
             are_dates=True,
         ),
     )
-    return on_plane(found, frame=options.frame)
+    return on_plane(trajectories, frame=options.frame)
 
 
 def _gdp_dates(contents: Contents, table: dict[str, Any]) -> FloatArray:
@@ -259,7 +259,7 @@ def _gdp_days(contents: Contents, table: dict[str, FloatArray]) -> FloatArray:
         raise DriftbayesError(msg)
     months = (year.astype(int) - 1970) * 12 + month.astype(int) - 1
     start = months.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
-    # Days are written to a thousandth, a minute and a half; fixes are on whole minutes.
+    # Days have three decimals (a minute and a half); fixes are on whole minutes.
     return start + np.round((day - 1) * 1440) * 60.0
 
 

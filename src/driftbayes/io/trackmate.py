@@ -1,9 +1,9 @@
-"""TrackMate's XML: its simple file of tracks, and its own.
+"""TrackMate XML: the simple file of tracks, and the full file.
 
-XML is read as a stream of elements: no tree is kept, and nothing in it is expanded or fetched. A
-track of the full XML is a graph, which may split where a cell divides and merge again. It is cut
-there: every stretch without a fork is a trajectory of its own, named TRACK/1, TRACK/2, ... The spot
-at which a track splits ends the stretch before it; that at which branches merge begins a new one.
+XML is read as a stream of elements, without building a tree or resolving entities. A track of the
+full XML is a graph, which may split where a cell divides, and merge. It is cut there: every segment
+without a fork is a trajectory, named TRACK/1, TRACK/2, ... The spot at which a track splits ends
+the segment before it; the spot at which branches merge begins a new segment.
 """
 
 from array import array
@@ -26,36 +26,36 @@ from driftbayes.io.table_formats import trackmate_unit
 from driftbayes.io.tables import Columns, TableSpec, assemble, without_flat_z
 from driftbayes.typing import FloatArray, IntArray
 
-# What to do at the start of an element: the names of those around it and its own, its attributes.
+# Called at the start of an element with the path of element names and the attributes.
 _Visit: TypeAlias = Callable[[tuple[str, ...], Mapping[str, str]], None]
 
 _BLOCK = 2**18
-# Trajectories take six levels; a file with more than this is malicious.
+# Trajectories need six levels; a file with more than this is malicious.
 _MAX_DEPTH = 64
 _MAX_ELEMENT = 2**22
 
 
-class _Enough(BaseException):
-    """The outermost element is known."""
+class _StopVisit(BaseException):
+    """Raised to stop at the root element."""
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Name and attributes of the outermost element, as fields of `Contents`."""
-    found: dict[str, Any] = {}
+    """Return name and attributes of the root element, as fields of `Contents`."""
+    fields: dict[str, Any] = {}
 
-    def see(names: tuple[str, ...], attributes: Mapping[str, str]) -> None:
-        found.update(names=names, attributes=dict(attributes))
-        raise _Enough
+    def visit(names: tuple[str, ...], attributes: Mapping[str, str]) -> None:
+        fields.update(names=names, attributes=dict(attributes))
+        raise _StopVisit
 
-    _visit(path, see)
-    return found
+    _visit_elements(path, visit)
+    return fields
 
 
-def _visit(path: Path, see: _Visit) -> None:
-    """Go through all elements in the order in which they start.
+def _visit_elements(path: Path, visit: _Visit) -> None:
+    """Visit all elements in the order in which they start.
 
-    A document type declaration is refused: it is where entities are defined, by which a small file
-    grows without bound or reads others, and no program that writes trajectories writes one.
+    A document type declaration is refused: its entities could make a small file grow without bound
+    or read other files, and no program writes one for trajectories.
     """
     names: list[str] = []
 
@@ -66,7 +66,7 @@ def _visit(path: Path, see: _Visit) -> None:
                 f"{path.name!r} has elements nested more than {_MAX_DEPTH} levels deep; expected "
                 "tracks"
             )
-        see(tuple(names), attributes)
+        visit(tuple(names), attributes)
 
     def end(_: str) -> None:
         names.pop()
@@ -85,15 +85,15 @@ def _visit(path: Path, see: _Visit) -> None:
     isfinal = True
     clock = Clock(path.name, path.stat().st_size)
     with (
-        suppress(_Enough),
-        reading_as(path, "XML", "it may be damaged or cut short"),
+        suppress(_StopVisit),
+        reading_as(path, "XML", "it may be damaged or truncated"),
         path.open("rb") as stream,
     ):
         n_read = 0
         while block := stream.read(_BLOCK):
             n_read += len(block)
             parser.Parse(block)
-            # The parser begins again at the start of what is not complete yet.
+            # The parser restarts at the beginning of an incomplete element.
             if n_read - parser.CurrentByteIndex > _MAX_ELEMENT:
                 raise DriftbayesError(
                     f"{path.name!r} has a tag of more than {_MAX_ELEMENT:,} bytes; expected tracks"
@@ -102,7 +102,7 @@ def _visit(path: Path, see: _Visit) -> None:
         parser.Parse(b"", isfinal)
 
 
-# The simple XML: tracks only, times are numbers of frames.
+# The simple XML: tracks only, with times as frame numbers.
 
 
 def _read_tracks(contents: Contents, options: ReadOptions) -> Trajectories:
@@ -111,7 +111,7 @@ def _read_tracks(contents: Contents, options: ReadOptions) -> Trajectories:
     tracks = array("q")
     n_tracks = 0
 
-    def see(path: tuple[str, ...], attributes: Mapping[str, str]) -> None:
+    def visit(path: tuple[str, ...], attributes: Mapping[str, str]) -> None:
         nonlocal n_tracks
         if path[1:] == ("particle",):
             n_tracks += 1
@@ -122,9 +122,9 @@ def _read_tracks(contents: Contents, options: ReadOptions) -> Trajectories:
                     _number(contents, attributes, name, "detection", optional=name == "z")
                 )
 
-    _visit(contents.path, see)
-    interval, unit = _interval(contents, options)
-    notes = [f"times are frames of {interval:g} {unit}, as the file says"] if unit else []
+    _visit_elements(contents.path, visit)
+    interval, unit = _frame_interval(contents, options)
+    notes = [f"times are frames of {interval:g} {unit}, as given in the file"] if unit else []
     length = trackmate_unit(contents.attributes.get("spaceUnits", ""), "length")
     return _assemble(
         contents,
@@ -136,8 +136,8 @@ def _read_tracks(contents: Contents, options: ReadOptions) -> Trajectories:
     )
 
 
-def _interval(contents: Contents, options: ReadOptions) -> tuple[float, str]:
-    """Time between frames and its unit, or 1 and nothing if times stay frames."""
+def _frame_interval(contents: Contents, options: ReadOptions) -> tuple[float, str]:
+    """Return the time between frames and its unit, or 1 and no unit to keep frame numbers."""
     if options.frame_interval is not None:
         return 1.0, ""
     text = contents.attributes.get("frameInterval", "")
@@ -152,7 +152,7 @@ def _interval(contents: Contents, options: ReadOptions) -> tuple[float, str]:
 
 @dataclass
 class _Graph:
-    """Spots and edges as they come by, in arrays: no tree is kept."""
+    """Spots and edges, in arrays."""
 
     contents: Contents
     spots: "array[int]" = field(default_factory=lambda: array("q"))
@@ -167,8 +167,8 @@ class _Graph:
     length_unit: str = ""
     time_unit: str = ""
 
-    def see(self, path: tuple[str, ...], attributes: Mapping[str, str]) -> None:
-        """Keep what an element says."""
+    def visit(self, path: tuple[str, ...], attributes: Mapping[str, str]) -> None:
+        """Store the attributes of an element."""
         name = path[-1]
 
         def number(key: str) -> float:
@@ -199,15 +199,15 @@ class _Graph:
 def _read_xml(contents: Contents, options: ReadOptions) -> Trajectories:
     _refuse_other(contents, "TrackMate")
     graph = _Graph(contents)
-    _visit(contents.path, graph.see)
+    _visit_elements(contents.path, graph.visit)
     notes: list[str] = []
     times = np.asarray(graph.values["t"])
     if options.frame_interval is not None or np.isnan(times).any():
         times, graph.time_unit = np.asarray(graph.values["f"]), "frame"
     if len(times) == 0 or not len(graph.edges):
-        msg = f"{contents.source!r} has no tracks (spots {len(times):,}, edges 0); link the spots"
+        msg = f"{contents.source!r} has no tracks ({len(times):,} spots, no edges); link the spots"
         raise DriftbayesError(msg)
-    rows, names = _trajectories(graph, contents, times, notes)
+    rows, names = _split_tracks(graph, contents, times, notes)
     return _assemble(
         contents,
         options,
@@ -218,21 +218,20 @@ def _read_xml(contents: Contents, options: ReadOptions) -> Trajectories:
     )
 
 
-def _trajectories(
+def _split_tracks(
     graph: _Graph, contents: Contents, times: FloatArray, notes: list[str]
 ) -> tuple[IntArray, np.ndarray]:
-    """Row of each spot used, and the name of the trajectory it belongs to."""
+    """Return the row of each spot used, and the name of its trajectory."""
     source = contents.source
     ids = np.asarray(graph.spots, dtype=np.int64)
     order = np.argsort(ids, kind="stable")
     if (np.diff(ids[order]) == 0).any():
-        raise DriftbayesError(f"{source!r} has two spots of one ID; the file is damaged")
+        raise DriftbayesError(f"{source!r} has two spots with the same ID; the file is damaged")
     ends = np.asarray(graph.edges, dtype=np.int64)
-    place = np.minimum(np.searchsorted(ids[order], ends), len(ids) - 1)
-    rows = order[place]
+    rows = order[np.minimum(np.searchsorted(ids[order], ends), len(ids) - 1)]
     if (ids[rows] != ends).any():
         missing = ends[np.argmax(ids[rows] != ends)]
-        msg = f"{source!r} has an edge to spot {missing}, which it does not have; it is damaged"
+        msg = f"{source!r} has an edge to the missing spot {missing}; the file is damaged"
         raise DriftbayesError(msg)
     tracks = np.asarray(graph.edge_tracks, dtype=np.int64)
     pairs = rows.reshape(-1, 2)
@@ -242,19 +241,19 @@ def _trajectories(
         if n_hidden:
             notes.append(f"{n_hidden:,} tracks were filtered out in TrackMate and are left out")
         if not shown.any():
-            msg = f"{source!r} has no track left: all were filtered out in TrackMate; filter less"
+            msg = f"{source!r} has no tracks: all were filtered out in TrackMate; relax the filters"
             raise DriftbayesError(msg)
         pairs, tracks = pairs[shown], tracks[shown]
     backward = times[pairs[:, 0]] > times[pairs[:, 1]]
     pairs[backward] = pairs[backward][:, ::-1]
     same = times[pairs[:, 0]] == times[pairs[:, 1]]
     if same.any():
-        msg = f"{source!r}: track {tracks[np.argmax(same)]} joins two spots of one time; edit it"
-        raise DriftbayesError(msg)
-    return _stretches(pairs, tracks, len(ids), notes)
+        track = tracks[np.argmax(same)]
+        raise DriftbayesError(f"{source!r}: track {track} links two spots at one time; edit it")
+    return _cut_at_forks(pairs, tracks, len(ids), notes)
 
 
-def _stretches(
+def _cut_at_forks(
     pairs: IntArray, tracks: IntArray, n_spots: int, notes: list[str]
 ) -> tuple[IntArray, np.ndarray]:
     """Cut graphs where they split or merge."""
@@ -267,7 +266,7 @@ def _stretches(
     track_of[pairs.ravel()] = np.repeat(tracks, 2)
     is_start = (track_of >= 0) | (n_in + n_out > 0)
     is_start[pairs[alone, 1]] = False
-    # Track by track: a file may have its spots in any order.
+    # Sort by track: the spots in a file may have any order.
     starts = np.flatnonzero(is_start)
     starts = starts[np.argsort(track_of[starts], kind="stable")]
     several = np.bincount(np.unique(track_of[starts], return_inverse=True)[1])
@@ -289,8 +288,8 @@ def _stretches(
     if n_forked:
         n_parts = sum(counts[track] for track, is_cut in forked.items() if is_cut)
         notes.append(
-            f"{n_forked:,} tracks split or merge: cut there into {n_parts:,} trajectories, named "
-            "track/1, track/2, ..."
+            f"{n_forked:,} tracks split or merge; they are cut there into {n_parts:,} trajectories "
+            "named track/1, track/2, ..."
         )
     return np.array(rows, dtype=np.int64), np.array(names)
 
@@ -307,17 +306,16 @@ def _assemble(
     coordinates: Sequence[FloatArray],
 ) -> Trajectories:
     if options.columns:
-        msg = "--columns is for tables; TrackMate's XML has no columns: leave it out"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("TrackMate XML has no columns; leave out --columns")
     if len(times) == 0:
         msg = f"{contents.source!r} has no detections; expected tracks with spots in them"
         raise DriftbayesError(msg)
-    kinds: Any = ids.tolist()
-    if ids.dtype.kind != "i" and all(name.lstrip("-").isdigit() for name in kinds):
-        kinds = [int(name) for name in kinds]
+    values: Any = ids.tolist()
+    if ids.dtype.kind != "i" and all(name.lstrip("-").isdigit() for name in values):
+        values = [int(name) for name in values]
     notes = list(spec.notes)
     coordinates = without_flat_z(coordinates, notes)
-    columns = Columns([pa.chunked_array([pa.array(kinds)])], times, coordinates)
+    columns = Columns([pa.chunked_array([pa.array(values)])], times, coordinates)
     return assemble(contents, options, replace(spec, notes=notes), columns)
 
 
@@ -343,9 +341,9 @@ def _whole(contents: Contents, attributes: Mapping[str, str], name: str, element
 
 def _refuse_other(contents: Contents, root: str) -> None:
     if contents.names != (root,):
-        found = f"<{contents.names[0][:40]}>"
-        msg = f"{contents.source!r} is {found}, expected XML whose outermost element is <{root}>"
-        raise DriftbayesError(msg)
+        got = f"<{contents.names[0][:40]}>"
+        msg = f"{contents.source!r} has the root element {got}, expected <{root}>"
+        raise DriftbayesError(f"{msg}; choose another --format")
 
 
 READERS = {"trackmate-tracks": _read_tracks, "trackmate-xml": _read_xml}

@@ -26,9 +26,9 @@ def write_csv(trajectories: Trajectories, path: PathLike) -> None:
     """Write trajectories as CSV, every float to its last bit; a missing value is an empty cell.
 
     A CSV file holds no units and no provenance, and text ids that are all whole numbers are
-    read back as whole numbers. A text id that a spreadsheet would run as a formula, as it does with
-    `=1+1`, is written with an apostrophe before it, which the reader takes away again. The same
-    trajectories give the same bytes, compressed or not.
+    read back as whole numbers. A text id that a spreadsheet would run as a formula, such as `=1+1`,
+    is written after an apostrophe, which the reader removes. The same trajectories give the same
+    bytes, compressed or not.
     """
     require("tables", "pyarrow")
     import pyarrow.csv as pacsv
@@ -38,7 +38,7 @@ def write_csv(trajectories: Trajectories, path: PathLike) -> None:
     with atomic_path(path) as temporary, temporary.open("wb") as file, ExitStack() as stack:
         stream: Any = file
         if Path(path).name.lower().endswith(".gz"):
-            # Without the time and the temporary name that gzip would put into its header.
+            # The gzip header must not hold the time or the temporary name.
             compressed = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
             stream = stack.enter_context(compressed)
         stream.write((",".join(table.column_names) + "\n").encode())
@@ -84,7 +84,7 @@ def _as_table(trajectories: Trajectories, *, escape_ids: bool = False) -> Any:
 
 
 def _refuse_padded(ids: StrArray) -> None:
-    """Refuse ids that the CSV reader would take for missing or for one another."""
+    """Refuse ids that the CSV reader would read as missing or as another id."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -116,7 +116,7 @@ def write_zarr(trajectories: Trajectories, path: PathLike) -> None:
 
 
 def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
-    """Trajectories as a labelled dataset in the contiguous ragged layout of CF."""
+    """Convert trajectories to a dataset in the contiguous ragged layout of CF."""
     import xarray as xr
 
     for name in trajectories.flags:
@@ -138,7 +138,6 @@ def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
 
 
 def _check_flag(name: str) -> None:
-    """Refuse a flag that a file could not hold."""
+    """Refuse a flag whose name cannot be written to a file."""
     if not re.fullmatch(r"\w+", name):
-        msg = f"a flag must be named with letters and digits only to be written, got {name!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"a flag name must have only letters and digits, got {name!r}")

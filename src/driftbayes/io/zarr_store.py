@@ -1,7 +1,7 @@
-"""Zarr stores, judged from their metadata before any decoder opens them.
+"""Zarr stores, checked from their metadata before any decoder opens them.
 
-A store names the codecs that decode it, and some of them run what they decode: `pickle` is code.
-Only codecs that turn bytes into numbers or text are allowed, whichever of its files names them.
+A store names its codecs, and some codecs, such as `pickle`, run code. Only codecs that convert
+bytes to numbers or text are allowed, in any file of the store.
 """
 
 import base64
@@ -31,57 +31,57 @@ if TYPE_CHECKING:
 
 _STORE_FILES = ("zarr.json", ".zgroup", ".zmetadata")
 _DESCRIPTIONS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json")
-# Compressors, each with what tells how large its output will be.
 _COMPRESSORS = ("blosc", "zlib", "gzip", "bz2", "lzma", "zstd", "lz4")
-# From bytes or numbers to bytes or numbers of about the same size, and to text.
+# Codecs to text, or to bytes or numbers of about the same size.
 _FILTERS = (
     *("shuffle", "delta", "fixedscaleoffset", "quantize", "bitround", "astype", "packbits"),
     *("crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"),
     *("vlen-utf8", "bytes", "transpose", "sharding_indexed"),
 )
-_OF_NUMCODECS = "numcodecs."
-# Members of a description that hold codecs, and those that hold anything a user likes.
-_LISTS = ("codecs", "index_codecs", "filters")
-_FREE = ("attributes", ".zattrs")
+_NUMCODECS_PREFIX = "numcodecs."
+# Members of a description that hold codecs, and those that hold arbitrary user data.
+_CODEC_LISTS = ("codecs", "index_codecs", "filters")
+_USER_DATA = ("attributes", ".zattrs")
 _MAX_DESCRIPTION = 2**26
-# A filter may make eight numbers of one byte, and text takes more room than its array declares.
-_ROOM_PER_BYTE, _ROOM = 16, 2**26
+# Allowed size of a chunk: a factor, as a filter may make eight numbers of one byte, and an offset,
+# as text takes more memory than its array declares.
+_MAX_EXPANSION, _MAX_OVERHEAD = 16, 2**26
 _MAX_CHECKED = 16
 
 
 @dataclass(frozen=True)
 class _ArrayInfo:
-    """What an array of a store says of itself."""
+    """Metadata of an array in a store."""
 
-    described: Mapping[str, Any]  # its description
+    described: Mapping[str, Any]  # description of the array
     format: int  # version of Zarr, 2 or 3
-    n_bytes: int  # its size in memory
-    chunk_bytes: int  # that of a chunk; in a shard, of one in it
-    compressor: str | None  # name of what compresses chunks, if anything does
+    n_bytes: int  # size in memory
+    chunk_bytes: int  # size of a chunk, or of an inner chunk of a shard
+    compressor: str | None  # name of the compressor, if any
     n_inner: int = 0  # number of chunks in a shard, 0 without shards
-    index_first: bool = False  # whether a list of these begins the file
-    attributes: Mapping[str, Any] = field(default_factory=dict)  # its attributes
+    index_first: bool = False  # whether a shard begins with its index
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # attributes of the array
 
     @classmethod
-    def of(cls, described: Mapping[str, Any], name: str, folder: Path) -> "_ArrayInfo":
-        """From the description of an array."""
+    def parse(cls, described: Mapping[str, Any], name: str, folder: Path) -> "_ArrayInfo":
+        """Parse the description of an array."""
         try:
-            return cls._of_3(described) if "codecs" in described else cls._of_2(described)
+            return cls._parse_v3(described) if "codecs" in described else cls._parse_v2(described)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DriftbayesError(
                 f"{folder.name!r} cannot be read as a Zarr store (the description of array "
-                f"{name[:40]!r} is wrong: {reason(error)}); it may be damaged"
+                f"{name[:40]!r} is invalid: {reason(error)}); it may be damaged"
             ) from error
 
     @classmethod
-    def _of_2(cls, described: Mapping[str, Any]) -> "_ArrayInfo":
+    def _parse_v2(cls, described: Mapping[str, Any]) -> "_ArrayInfo":
         shape, chunks = _sizes(described["shape"]), _sizes(described["chunks"])
-        size, names = _itemsize(described["dtype"]), map(_name, _codecs_of_2(described))
+        size, names = _itemsize(described["dtype"]), map(_name, _codecs_v2(described))
         n_bytes, chunk_bytes = math.prod(shape) * size, math.prod(chunks) * size
         return cls(described, 2, n_bytes, chunk_bytes, _compressor(names))
 
     @classmethod
-    def _of_3(cls, described: Mapping[str, Any]) -> "_ArrayInfo":
+    def _parse_v3(cls, described: Mapping[str, Any]) -> "_ArrayInfo":
         shape = _sizes(described["shape"])
         chunks = _sizes(described["chunk_grid"]["configuration"]["chunk_shape"])
         size = _itemsize(described["data_type"])
@@ -89,10 +89,10 @@ class _ArrayInfo:
         names = [_name(part) for part in codecs]
         n_inner, first = 0, False
         if "sharding_indexed" in names:
-            inside = next(part for part in codecs if _name(part) == "sharding_indexed")
-            configuration = inside["configuration"]
+            sharding = next(part for part in codecs if _name(part) == "sharding_indexed")
+            configuration = sharding["configuration"]
             if len(codecs) > 1 or "sharding_indexed" in map(_name, configuration["codecs"]):
-                raise ValueError("shards in shards, or compressed ones")
+                raise ValueError("nested or compressed shards")
             inner = _sizes(configuration["chunk_shape"])
             n_inner = math.prod(-(-n // m) for n, m in zip(chunks, inner, strict=True))
             first = configuration.get("index_location", "end") == "start"
@@ -101,28 +101,28 @@ class _ArrayInfo:
         return cls(described, 3, n_bytes, chunk_bytes, _compressor(names), n_inner, first)
 
 
-# Stores that were checked, each with the state it was in.
+# Checked stores, each with its state at the time.
 _CHECKED: dict[Path, tuple[tuple[bool, int, int, int], dict[str, _ArrayInfo]]] = {}
 
 
 def check_store(folder: Path, *, is_complete: bool = True) -> dict[str, _ArrayInfo]:
     """Refuse a store that could run code, never end or fill the memory."""
     files = list(_files(folder))
-    # A store is opened again and again, for each block of it: once checked, it is known.
-    times = [path.stat() for path, _ in files]
+    # A store is opened once for each block: the result is cached.
+    infos = [path.stat() for path, _ in files]
     state = (
         is_complete,
         len(files),
-        sum(found.st_size for found in times),
-        max((found.st_mtime_ns for found in times), default=0),
+        sum(info.st_size for info in infos),
+        max((info.st_mtime_ns for info in infos), default=0),
     )
-    place = folder.resolve()
-    known = _CHECKED.get(place)
+    key = folder.resolve()
+    known = _CHECKED.get(key)
     if known is None or known[0] != state:
         while len(_CHECKED) >= _MAX_CHECKED:
             _CHECKED.pop(next(iter(_CHECKED)))
-        _CHECKED[place] = (state, _check_files(files, folder, is_complete=is_complete))
-    return _CHECKED[place][1]
+        _CHECKED[key] = (state, _check_files(files, folder, is_complete=is_complete))
+    return _CHECKED[key][1]
 
 
 def _check_files(
@@ -136,12 +136,11 @@ def _check_files(
     stored = sum(limits.stored_size(path) for path, _ in files)
     clock = limits.Clock(folder.name, stored)
     arrays = {}
-    for path, found in described.items():
-        if path.name == ".zarray" or (
-            path.name == "zarr.json" and found.get("node_type") == "array"
-        ):
+    for path, description in described.items():
+        is_v3_array = path.name == "zarr.json" and description.get("node_type") == "array"
+        if path.name == ".zarray" or is_v3_array:
             name = path.parent.relative_to(folder).as_posix()
-            array = _ArrayInfo.of(found, name, folder)
+            array = _ArrayInfo.parse(description, name, folder)
             if is_complete:
                 limits.check_stored(f"{folder.name!r}: array {name[:40]!r}", array.n_bytes, stored)
             arrays[path.parent] = array
@@ -162,7 +161,7 @@ def _check_files(
 
 
 def _root_attributes(folder: Path) -> dict[str, Any]:
-    """Attributes of a store of format 3; none if it is of another format, or damaged."""
+    """Read the attributes of a store of format 3; empty for other formats or a damaged store."""
     path = folder / "zarr.json"
     try:
         attributes = _json(path, folder).get("attributes") if path.is_file() else None
@@ -172,7 +171,7 @@ def _root_attributes(folder: Path) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """All files of a store, ordinary ones only: a pipe or a device has no end."""
+    """Yield all files of a store; refuse links, pipes and devices, which may have no end."""
     for root, folders, names in os.walk(folder):
         for name in (*folders, *names):
             path = Path(root) / name
@@ -187,8 +186,8 @@ def _files(folder: Path) -> Iterator[tuple[Path, str]]:
             if not stat.S_ISREG(mode):
                 what = "a link to a directory" if stat.S_ISDIR(mode) else "a device or a pipe"
                 raise DriftbayesError(
-                    f"{folder.name!r}: {shown[:80]!r} is {what}, expected ordinary files; copy "
-                    "what it stands for into the store"
+                    f"{folder.name!r}: {shown[:80]!r} is {what}, expected a regular file; copy "
+                    "the data into the store"
                 )
             yield path, shown
 
@@ -199,7 +198,7 @@ def _json(path: Path, folder: Path) -> dict[str, Any]:
         if path.stat().st_size > _MAX_DESCRIPTION:
             msg = f"{folder.name!r}: {shown!r} has more than {_MAX_DESCRIPTION:,} bytes"
             raise DriftbayesError(msg)
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, DriftbayesError):
             raise
@@ -207,38 +206,38 @@ def _json(path: Path, folder: Path) -> dict[str, Any]:
             f"{folder.name!r} cannot be read as a Zarr store ({shown!r}: {reason(error)}); "
             "it may be damaged or incomplete"
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise DriftbayesError(
             f"{folder.name!r} cannot be read as a Zarr store ({shown!r} does not hold a JSON "
             "object); it is damaged"
         )
-    return found
+    return content
 
 
 def _check_codecs(node: Any, folder: Path, name: str) -> None:
-    """Refuse a description that names a codec which is not known to be harmless."""
+    """Refuse a description with a codec that is not known to be safe."""
     if name.endswith(".zattrs"):
         return
     for codec, where in _codecs(node):
-        known = codec.removeprefix(_OF_NUMCODECS)
+        known = codec.removeprefix(_NUMCODECS_PREFIX)
         if known not in (*_COMPRESSORS, *_FILTERS):
-            objects = "an object codec can run code and is" if known == "pickle" else "it is"
+            why = "object codecs can run code" if known == "pickle" else "it is not supported"
             raise DriftbayesError(
                 f"{folder.name!r}: {name[:80]!r} names the codec {codec[:40]!r} ({where}); "
-                f"{objects} not read: write the store again with numbers, or text as vlen-utf8"
+                f"{why}: rewrite the store with numbers, or text as vlen-utf8"
             )
 
 
 def _codecs(node: Any) -> Iterator[tuple[str, str]]:
-    """Names of all codecs in a description, each with the member that names it."""
+    """Yield the names of all codecs in a description, each with the member that holds it."""
     if isinstance(node, list):
         for part in node:
             yield from _codecs(part)
     elif isinstance(node, dict):
         for key, value in node.items():
-            if str(key).endswith(_FREE):
+            if str(key).endswith(_USER_DATA):
                 continue
-            if key in _LISTS and isinstance(value, list):
+            if key in _CODEC_LISTS and isinstance(value, list):
                 for part in value:
                     yield _name(part), str(key)
             elif key in ("compressor", "object_codec") and value is not None:
@@ -260,7 +259,7 @@ def _sizes(shape: Any) -> list[int]:
 
 
 def _itemsize(kind: Any) -> int:
-    """Bytes of a value in memory; text of any length counts as the pointer to it."""
+    """Return the bytes of a value in memory; for text of variable length, of its pointer."""
     if isinstance(kind, dict):
         configuration = kind.get("configuration") or {}
         return int(configuration.get("length_bytes", 8)) if isinstance(configuration, dict) else 8
@@ -272,31 +271,30 @@ def _itemsize(kind: Any) -> int:
         return 8
 
 
-def _codecs_of_2(described: Mapping[str, Any]) -> list[Any]:
+def _codecs_v2(described: Mapping[str, Any]) -> list[Any]:
     compressor = described.get("compressor")
     return [*(described.get("filters") or []), *([compressor] if compressor else [])]
 
 
 def _compressor(names: Iterable[str]) -> str | None:
-    known = (name.removeprefix(_OF_NUMCODECS) for name in names)
-    found = [name for name in known if name in _COMPRESSORS]
-    if len(found) > 1:
-        raise ValueError(f"{len(found)} compressors, one after the other")
-    return found[0] if found else None
+    known = (name.removeprefix(_NUMCODECS_PREFIX) for name in names)
+    compressors = [name for name in known if name in _COMPRESSORS]
+    if len(compressors) > 1:
+        raise ValueError(f"{len(compressors)} compressors, expected at most one")
+    return compressors[0] if compressors else None
 
 
 def _check_chunk(path: Path, array: _ArrayInfo, name: str, folder: Path) -> None:
-    """Refuse a chunk that would come out far larger than its array declares."""
-    allowed = _ROOM_PER_BYTE * array.chunk_bytes + _ROOM
+    """Refuse a chunk that would decode to far more than its array declares."""
+    allowed = _MAX_EXPANSION * array.chunk_bytes + _MAX_OVERHEAD
     size = path.stat().st_size
-    pieces = max(array.n_inner, 1)
-    too_large = size > allowed * pieces
+    too_large = size > allowed * max(array.n_inner, 1)
     if not too_large and array.compressor is not None and size:
         with path.open("rb") as stream:
             if not array.n_inner:
                 if limits.is_cut(stream, size, array.compressor):
                     raise DriftbayesError(
-                        f"{folder.name!r}: the chunk {name[:80]!r} is cut short; restore it from a "
+                        f"{folder.name!r}: the chunk {name[:80]!r} is truncated; restore it from a "
                         "copy"
                     )
                 too_large = limits.exceeds(stream, 0, size, array.compressor, allowed)
@@ -307,7 +305,7 @@ def _check_chunk(path: Path, array: _ArrayInfo, name: str, folder: Path) -> None
                     for start, length in parts
                 )
     if not too_large and size and not array.n_inner:
-        too_large = _count_of_texts(path, array) > max(array.chunk_bytes, 1)
+        too_large = _count_texts(path, array) > max(array.chunk_bytes, 1)
     if too_large:
         raise DriftbayesError(
             f"{folder.name!r}: the chunk {name[:80]!r} holds more than the {array.chunk_bytes:,} "
@@ -315,9 +313,9 @@ def _check_chunk(path: Path, array: _ArrayInfo, name: str, folder: Path) -> None
         )
 
 
-def _count_of_texts(path: Path, array: _ArrayInfo) -> int:
-    """How many texts a chunk says it holds, for which room is made before any is read."""
-    codecs = [*_codecs_of_2(array.described), *(array.described.get("codecs") or [])]
+def _count_texts(path: Path, array: _ArrayInfo) -> int:
+    """Read the number of texts that a chunk declares, which its decoder allocates in advance."""
+    codecs = [*_codecs_v2(array.described), *(array.described.get("codecs") or [])]
     if "vlen-utf8" not in map(_name, codecs):
         return 0
     import numcodecs  # type: ignore[import-untyped, unused-ignore]
@@ -326,14 +324,14 @@ def _count_of_texts(path: Path, array: _ArrayInfo) -> int:
     if array.compressor is not None:
         try:
             data = numcodecs.get_codec({"id": array.compressor}).decode(data)
-        # What is wrong with it is for the reader to say.
+        # The reader will report the error.
         except Exception:
             return 0
     return int.from_bytes(bytes(data[:4]), "little")
 
 
 def is_foreign_store(folder: Path) -> bool:
-    """Whether a directory is a Zarr store that is not one of ours."""
+    """Whether a directory is a Zarr store, but not a turbulence run of driftbayes."""
     if not any((folder / name).is_file() for name in _STORE_FILES):
         return False
     return schema.SCHEMA_ATTRIBUTE not in _root_attributes(folder)
@@ -341,11 +339,11 @@ def is_foreign_store(folder: Path) -> bool:
 
 @contextmanager
 def open_store(folder: Path) -> "Iterator[xr.Dataset]":
-    """Open a Zarr store of format 2 or 3; nothing is read yet, and numbers stay as stored.
+    """Open a Zarr store of format 2 or 3 lazily, without decoding numbers.
 
-    `_FillValue` is among the attributes of a variable only where the store declares it so. The
-    `fill_value` that every array of format 2 has is what chunks hold that were never written, and
-    is 0 unless somebody chose another: `encoding["zarr_fill"]` has one that was chosen.
+    A variable has the attribute `_FillValue` only if the store declares it. Every array of format 2
+    has a `fill_value` for chunks that were never written, 0 by default: `encoding["zarr_fill"]`
+    holds it if it is another number.
     """
     require("Zarr stores", "zarr", "xarray")
     import xarray as xr
@@ -355,7 +353,6 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
     with (
         reading_as(folder, "a Zarr store", "it may be damaged or incomplete"),
         xr.open_dataset(
-            # The type of the argument is not that of the backend.
             str(folder),
             engine="zarr",
             decode_times=False,
@@ -364,7 +361,7 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
             use_zarr_fill_value_as_mask=True,
             chunks=None,
             consolidated=False,
-            # Else the coordinates of dimensions are read at once, needed or not.
+            # Do not read the coordinates of dimensions in advance.
             create_default_indexes=False,
         ) as dataset,
     ):
@@ -374,7 +371,7 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
 
 
 def _declare_fill(variable: "xr.Variable", array: _ArrayInfo | None) -> None:
-    """Take back what xarray makes of an array's fill value, and keep what the store declares."""
+    """Replace the fill value set by xarray with the one that the store declares."""
     variable.attrs.pop("_FillValue", None)
     if array is None:
         return
@@ -382,7 +379,7 @@ def _declare_fill(variable: "xr.Variable", array: _ArrayInfo | None) -> None:
     if isinstance(declared, str) and variable.dtype.kind == "f":
         text, declared = declared, None
         with suppress(ValueError, struct.error):
-            # xarray writes floats of format 3 as their bytes, and "NaN" is how others do.
+            # In format 3, xarray writes floats as bytes; other programs write "NaN".
             declared = struct.unpack("<d", base64.b64decode(text, validate=True))[0]
         with suppress(ValueError):
             declared = float(text)
@@ -395,16 +392,16 @@ def _declare_fill(variable: "xr.Variable", array: _ArrayInfo | None) -> None:
 
 
 def _is_not_of_zarr(record: logging.LogRecord) -> bool:
-    # Of the tasks that fail on a damaged store it awaits the first; the rest would be printed.
+    # zarr awaits only the first task that fails on a damaged store; asyncio would log the others.
     message = record.getMessage()
     return not ("never retrieved" in message and "zarr" in message)
 
 
 def save(dataset: "xr.Dataset", path: PathLike) -> None:
-    """Write a Zarr store, whole or not at all; one that we wrote earlier is replaced."""
+    """Write a Zarr store atomically; replace a store that driftbayes wrote earlier."""
     require("Zarr stores", "zarr", "xarray")
     with atomic_folder(path, may_replace=is_own_store) as temporary:
-        # Format 2: every program reads it, and texts are a settled matter there.
+        # Every program reads format 2, which has a stable encoding of text.
         encoding = {str(name): {"_FillValue": None} for name in dataset.variables}
         dataset.to_zarr(temporary, zarr_format=2, consolidated=True, encoding=encoding)
 
@@ -419,6 +416,6 @@ def is_own_store(folder: Path) -> bool:
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """Names, dimensions and attributes of a store, as fields of `Contents`."""
+    """Return names, dimensions and attributes of a store, as fields of `Contents`."""
     with open_store(folder) as dataset:
         return describe_dataset(dataset)

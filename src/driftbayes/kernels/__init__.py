@@ -1,1 +1,1 @@
-"""Loops that Numba compiles: arrays in, arrays out, no model and no class of the package."""
+"""Numba-compiled loops that take and fill plain arrays, without models or classes."""

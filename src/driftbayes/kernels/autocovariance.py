@@ -1,4 +1,4 @@
-"""Autocovariances of successive steps from a state-space form, compiled."""
+"""Autocovariance of successive steps from a state-space form, compiled."""
 
 __all__ = ["fill_autocovariances"]
 
@@ -9,17 +9,17 @@ from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
 @compiled(**KERNEL_OPTIONS)
 def fill_autocovariances(propagator, noise, start, error, out):  # type: ignore[no-untyped-def]
-    r"""Fill in the covariances of a step with itself and with those after it.
+    r"""Fill in the covariances of a step with itself and with later steps.
 
-    With $a$ the row of the position in the propagator A and P the covariance of the state, a step
-    has the variance $a P a^\mathrm{T} + Q_{00}$; it leaves the state correlated with it by
-    $g = A P a^\mathrm{T} + Q_0$, and the step l later has the covariance $a A^{l-1} g$.
+    With $a$ the position row of the propagator A and P the covariance of the state, a step has the
+    variance $a P a^\mathrm{T} + Q_{00}$. Its covariance with the state after it is
+    $g = A P a^\mathrm{T} + Q_0$, and with the step l later $a A^{l-1} g$.
 
     Args:
-        propagator: A over one step, (row, state, state), the position first.
-        noise: Q over one step, likewise.
-        start: Covariance of the state, that of the position zero.
-        error: Variance of the error of every position, (row,).
+        propagator: A over one step, (row, state, state), position first.
+        noise: Q over one step, same axes.
+        start: Covariance of the state, zero for the position.
+        error: Error variance of every position, (row,).
         out: Result, (row, lag).
     """
     n_rows, n_lags = out.shape
@@ -27,7 +27,7 @@ def fill_autocovariances(propagator, noise, start, error, out):  # type: ignore[
     reach, moved = np.zeros(n), np.zeros(n)
     for b in range(n_rows):
         a, q, p = propagator[b], noise[b], start[b]
-        # P aᵀ, of which the position has no part.
+        # P aᵀ; the position does not contribute.
         for i in range(1, n):
             total = 0.0
             for j in range(1, n):

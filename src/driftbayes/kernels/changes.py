@@ -1,6 +1,6 @@
-"""Sums over all segmentations of a track: compiled loops over a table of segments.
+"""Compiled sums over all segmentations of a track.
 
-See `kernels.segments` for the order of the table.
+`kernels.segments` describes the order of the table of segments.
 """
 
 __all__ = ["count_changes", "counts_before", "forward", "likely_segments"]
@@ -15,7 +15,7 @@ from driftbayes.kernels.segments import row
 
 @compiled()
 def forward(table: Any, log_stay: Any, log_change: Any) -> Any:
-    r"""Log-evidence over all segmentations, and the law of the change before each candidate.
+    r"""Sum over all segmentations; find the distribution of the change before each candidate.
 
     With $\ln s_k$ = `log_stay[k]` and $\ln c_k$ = `log_change[k]` for no change and a change at
     candidate k, and E the evidences of the segments,
@@ -23,9 +23,12 @@ def forward(table: Any, log_stay: Any, log_change: Any) -> Any:
     $$W_0 = 1, \qquad W_j = \sum_{i<j} W_i\, c_i\, E_{ij} \prod_{i<k<j} s_k .$$
 
     The terms, divided by their sum $W_j$, are the probabilities that the change before j is at i,
-    given one at j: the posterior is a Markov chain backwards. They replace the evidences in
-    `table`. Returned are ln W at the end, the probability of a change at each candidate (1 at
-    both ends), and that of any change.
+    given one at j: backwards in time the posterior is a Markov chain. They replace the evidences in
+    `table`.
+
+    Returns:
+        ln W at the end, the probability of a change at each candidate (1 at both ends), and the
+        probability of any change.
     """
     m = len(log_stay) - 1
     top, total = np.full(m + 1, -np.inf), np.zeros(m + 1)
@@ -61,10 +64,10 @@ def forward(table: Any, log_stay: Any, log_change: Any) -> Any:
 
 @compiled()
 def count_changes(table: Any, m: int, tail: float) -> Any:
-    """Probabilities that the l-th change from the end is at each candidate, for every l.
+    """Find the probability that the l-th change from the end is at each candidate, for every l.
 
-    `table` is that of `forward`. Row 0 stands for the end of the track itself; the probability of
-    l - 1 changes is the first number of row l. Rows end when all but `tail` is counted.
+    `table` comes from `forward`. Row 0 is the end of the track itself; the first number of
+    row l is the probability of l - 1 changes. Rows end when all but `tail` is counted.
     """
     out = np.zeros((8, m + 1))
     out[0, m] = 1.0
@@ -72,7 +75,7 @@ def count_changes(table: Any, m: int, tail: float) -> Any:
     while counted < 1 - tail and n <= m:
         if n == len(out):
             longer = np.zeros((2 * n, m + 1))
-            # Not longer[:n] = out, for whose message about shapes Numba compiles five seconds.
+            # `longer[:n] = out` takes Numba five seconds to compile, for its shape error message.
             for i in range(n):
                 for j in range(m + 1):
                     longer[i, j] = out[i, j]
@@ -89,7 +92,7 @@ def count_changes(table: Any, m: int, tail: float) -> Any:
 
 @compiled()
 def counts_before(table: Any, m: int, n_changes: int) -> Any:
-    """Probability that the k-th change is at each candidate, given a change there."""
+    """Find the probability that a change at each candidate is the k-th."""
     out = np.zeros((n_changes + 1, m + 1))
     out[0, 0] = 1.0
     for k in range(1, n_changes + 1):
@@ -104,7 +107,7 @@ def counts_before(table: Any, m: int, n_changes: int) -> Any:
 
 @compiled()
 def likely_segments(table: Any, visited: Any, least: float) -> Any:
-    """Segments of at least the given probability, ordered by their first candidate."""
+    """List the segments of at least the given probability, ordered by their first candidate."""
     m = len(visited) - 1
     count = 0
     for is_filling in (False, True):

@@ -1,4 +1,4 @@
-"""Compiled sums over many trajectories: quadratic forms, and ln of a sum over classes."""
+"""Compiled sums over many trajectories: quadratic forms and log-sums over classes."""
 
 __all__ = ["add_forms", "sum_over_classes"]
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
-# Trajectories that are computed side by side, and as many as stay in the fastest memory.
+# Trajectories per vector operation, and per block that fits in the fastest cache.
 _LANES = 16
 _BLOCK = 512
-# A class this much less likely, in nats, adds nothing in double precision.
-_NOTHING = 40.0
-# Sums lie between 1 and the number of classes: so many are multiplied before a logarithm is taken.
-_TOGETHER = 64
+# A class less likely by this factor, in nats, contributes nothing in double precision.
+_MAX_NATS = 40.0
+# Number of sums, each between 1 and the number of classes, multiplied before taking a logarithm.
+_PER_LOG = 64
 # exp(-d) = 2^-k exp(x), |x| <= ln(2) / 2, by a table and a polynomial: loops that call exp are not
-# computed side by side.
+# vectorised.
 _HALVES = 2.0 ** -np.arange(64)
 _TAYLOR = np.array([1 / factorial(i) for i in range(13)])
 _LOG2_E, _LN_2 = float(np.log2(np.e)), float(np.log(2))
@@ -24,12 +24,12 @@ _LOG2_E, _LN_2 = float(np.log2(np.e)), float(np.log(2))
 
 @compiled(**KERNEL_OPTIONS)
 def add_forms(inverse, statistics, first, out):  # type: ignore[no-untyped-def]
-    """Add a product of matrices; BLAS would start threads for it, in each of our own.
+    """Add a matrix product, without the threads that BLAS would start within each of ours.
 
     Args:
         inverse: (row, statistic).
         statistics: (statistic, trajectory).
-        first: Place of the first trajectory in the result.
+        first: Index of the first trajectory in the result.
         out: Result, (row, trajectory).
     """
     n_rows, n_statistics = inverse.shape
@@ -60,7 +60,7 @@ def sum_over_classes(constants, quadratic, pattern, out):  # type: ignore[no-unt
     r"""Add up $\ln\sum_c \exp(a_{cp} - \tfrac12 Q_{ct})$ over trajectories t of patterns p.
 
     Args:
-        constants: a, (point, class, pattern); no number counts as minus infinity.
+        constants: a, (point, class, pattern); NaN counts as minus infinity.
         quadratic: Q, (point, class, trajectory).
         pattern: Pattern of each trajectory.
         out: Result, one number per point.
@@ -79,16 +79,16 @@ def sum_over_classes(constants, quadratic, pattern, out):  # type: ignore[no-unt
             each[:] = 0.0
             for c in range(n_classes):
                 for lane in range(width):
-                    one = (
+                    log_term = (
                         constants[point, c, pattern[low + lane]]
                         - 0.5 * quadratic[point, c, low + lane]
                     )
-                    value[c, lane] = one
-                    best[lane] = one if one > best[lane] else best[lane]
+                    value[c, lane] = log_term
+                    best[lane] = log_term if log_term > best[lane] else best[lane]
             for c in range(n_classes):
                 for lane in range(width):
                     below = best[lane] - value[c, lane]
-                    below = below if below < _NOTHING else _NOTHING
+                    below = below if below < _MAX_NATS else _MAX_NATS
                     halvings = np.int32(below * _LOG2_E + 0.5)
                     x = halvings * _LN_2 - below
                     power = _TAYLOR[12]
@@ -99,12 +99,12 @@ def sum_over_classes(constants, quadratic, pattern, out):  # type: ignore[no-unt
                 total[lane] += best[lane]
                 product[lane] *= each[lane]
             waiting += 1
-            if waiting == _TOGETHER:
+            if waiting == _PER_LOG:
                 waiting = 0
                 for lane in range(_LANES):
                     total[lane] += np.log(product[lane])
                     product[lane] = 1.0
-        found = 0.0
+        log_sum = 0.0
         for lane in range(_LANES):
-            found += total[lane] + np.log(product[lane])
-        out[point] = found
+            log_sum += total[lane] + np.log(product[lane])
+        out[point] = log_sum

@@ -1,13 +1,13 @@
-r"""The filter of particles that share motion and are seen each at its own times.
+r"""Kalman filter for particles with a common motion, each observed at its own times.
 
-The state holds the velocity $V_c$ of the common motion (all of its state but the position), the
-velocities of all particles' own motions, and for each particle $Z_p$: its position when it was last
-seen, moved on by the common motion since, and counted from its latest fix. So the position of the
-common motion, which grows without bound and is never seen, is not needed. A particle's own motion
-is taken up to a fix when it comes: until then it is independent of everything, and nothing of it
-has to be computed. A fix then costs a pass over the lower triangle of the covariance.
+The state holds the velocity $V_c$ of the common motion (its state without the position), the
+velocities of all particles' own motions, and for each particle $Z_p$: its position at its latest
+fix plus the common displacement since, measured from that fix. The position of the common motion,
+which grows without bound and is never observed, is therefore not needed. A particle's own motion
+is advanced only when a fix of it arrives, because it is independent of everything else until then.
+A fix costs one pass over the lower triangle of the covariance.
 
-Eight parameter values are computed side by side, along the last axis of all arrays.
+Eight parameter values are computed together, along the last axis of all arrays.
 """
 
 __all__ = ["filter_together"]
@@ -21,8 +21,8 @@ from driftbayes.kernels.filter import LANES
 
 
 @compiled(**FAST_OPTIONS)
-def _column(cov: Any, place: int, out: Any) -> None:
-    """Covariances of one component with all, from the lower triangle."""
+def _read_column(cov: Any, place: int, out: Any) -> None:
+    """Read the covariances of one component with all others from the lower triangle."""
     for j in range(len(cov)):
         row, column = max(place, j), min(place, j)
         for lane in range(LANES):
@@ -30,8 +30,8 @@ def _column(cov: Any, place: int, out: Any) -> None:
 
 
 @compiled(**FAST_OPTIONS)
-def _put(cov: Any, place: int, values: Any) -> None:
-    """Put the covariances of one component with all into the lower triangle."""
+def _write_column(cov: Any, place: int, values: Any) -> None:
+    """Write the covariances of one component with all others into the lower triangle."""
     for j in range(len(cov)):
         row, column = max(place, j), min(place, j)
         for lane in range(LANES):
@@ -39,24 +39,24 @@ def _put(cov: Any, place: int, values: Any) -> None:
 
 
 @compiled(**FAST_OPTIONS)
-def _add(total: Any, weight: Any, values: Any) -> None:
-    """Add several times some values, each with weights of its own."""
+def _add_weighted(total: Any, weight: Any, values: Any) -> None:
+    """Add values times a weight per lane."""
     for j in range(len(values)):
         for lane in range(LANES):
             total[j, lane] += weight[lane] * values[j, lane]
 
 
 @compiled(**FAST_OPTIONS)
-def _move_all(cov: Any, mean: Any, matrices: Any, n_slots: int, work: Any) -> None:
-    """Let the common motion go on: it moves all positions, and nothing else but itself."""
+def _advance_common(cov: Any, mean: Any, matrices: Any, n_slots: int, work: Any) -> None:
+    """Advance the common motion, which changes all positions and its own velocity."""
     n_state, size, n_columns = matrices.shape[1], len(cov), mean.shape[1]
     m = n_state - 1
     first = size - n_slots
     ahead, added = work[n_state], work[n_state + 1, 0]
     ahead[:] = 0.0
     for c in range(m):
-        _column(cov, c, work[c])
-        _add(ahead, matrices[0, 0, c + 1], work[c])
+        _read_column(cov, c, work[c])
+        _add_weighted(ahead, matrices[0, 0, c + 1], work[c])
     for lane in range(LANES):
         added[lane] = matrices[1, 0, 0, lane]
     for c in range(m):
@@ -108,19 +108,19 @@ def _move_all(cov: Any, mean: Any, matrices: Any, n_slots: int, work: Any) -> No
 
 
 @compiled(**FAST_OPTIONS)
-def _places(slot: int, n_state: int, n_slots: int, size: int, out: Any) -> None:
-    """Where position and velocities of a particle are in the state."""
+def _find_indices(slot: int, n_state: int, n_slots: int, size: int, out: Any) -> None:
+    """Find the indices of a particle's position and velocities in the state."""
     out[0] = size - n_slots + slot
     for c in range(n_state - 1):
         out[c + 1] = n_state - 1 + c * n_slots + slot
 
 
 @compiled(**FAST_OPTIONS)
-def _enter(cov: Any, mean: Any, places: Any, start: Any, error: Any, work: Any) -> None:
-    """A particle is seen first: its position to its error, its velocity as ever."""
+def _initialise(cov: Any, mean: Any, places: Any, start: Any, error: Any, work: Any) -> None:
+    """Set a particle's state at its first fix: position error and stationary velocity."""
     work[0, :] = 0.0
     for c in range(len(places)):
-        _put(cov, places[c], work[0])
+        _write_column(cov, places[c], work[0])
         mean[places[c], :] = 0.0
     for c in range(len(places)):
         for d in range(c + 1):
@@ -132,12 +132,12 @@ def _enter(cov: Any, mean: Any, places: Any, start: Any, error: Any, work: Any) 
 
 
 @compiled(**FAST_OPTIONS)
-def _move_one(cov: Any, mean: Any, places: Any, matrices: Any, work: Any) -> None:
-    """Let one particle's own motion go on, up to its next fix."""
+def _advance_particle(cov: Any, mean: Any, places: Any, matrices: Any, work: Any) -> None:
+    """Advance one particle's own motion to its next fix."""
     n_state = len(places)
     moved, block = work[n_state], work[n_state + 1]
     for c in range(n_state):
-        _column(cov, places[c], work[c])
+        _read_column(cov, places[c], work[c])
     for c in range(n_state):
         for d in range(c + 1):
             place = c * (c + 1) // 2 + d
@@ -154,8 +154,8 @@ def _move_one(cov: Any, mean: Any, places: Any, matrices: Any, work: Any) -> Non
     for c in range(n_state):
         moved[:] = 0.0
         for d in range(n_state):
-            _add(moved, matrices[0, c, d], work[d])
-        _put(cov, places[c], moved)
+            _add_weighted(moved, matrices[0, c, d], work[d])
+        _write_column(cov, places[c], moved)
     for c in range(n_state):
         for d in range(c + 1):
             row, column = max(places[c], places[d]), min(places[c], places[d])
@@ -173,11 +173,11 @@ def _move_one(cov: Any, mean: Any, places: Any, matrices: Any, work: Any) -> Non
 
 
 @compiled(**FAST_OPTIONS)
-def _see(cov: Any, mean: Any, place: int, dx: Any, error: Any, work: Any, products: Any) -> None:
-    """Take a fix into account; the third row of `work` then begins with the variance it had."""
+def _update(cov: Any, mean: Any, place: int, dx: Any, error: Any, work: Any, products: Any) -> None:
+    """Condition on a fix; the third row of `work` then begins with its predicted variance."""
     size, n_columns = mean.shape[:2]
     column, gain, scratch = work[0], work[1], work[2]
-    _column(cov, place, column)
+    _read_column(cov, place, column)
     for lane in range(LANES):
         scratch[0, lane] = column[place, lane] + error[lane]
         scratch[1, lane] = 1.0 / scratch[0, lane]
@@ -188,11 +188,11 @@ def _see(cov: Any, mean: Any, place: int, dx: Any, error: Any, work: Any, produc
         for j in range(i + 1):
             for lane in range(LANES):
                 cov[i, j, lane] -= gain[i, lane] * column[j, lane]
-    # What is left of the position's variance: prior · error / (prior + error).
+    # Posterior variance of the position: prior · error / (prior + error).
     for j in range(size):
         for lane in range(LANES):
             column[j, lane] = gain[j, lane] * error[lane]
-    _put(cov, place, column)
+    _write_column(cov, place, column)
     for a in range(n_columns):
         for b in range(n_columns):
             for lane in range(LANES):
@@ -207,24 +207,24 @@ def _see(cov: Any, mean: Any, place: int, dx: Any, error: Any, work: Any, produc
         for i in range(size):
             for lane in range(LANES):
                 mean[i, a, lane] += gain[i, lane] * column[0, lane]
-        # Positions are counted from the latest fix: no digits are lost.
+        # Positions are measured from the latest fix, so that no digits are lost.
         for lane in range(LANES):
             mean[place, a, lane] -= dx[a]
 
 
 @compiled(**FAST_OPTIONS)
 def filter_together(fixes: Any, own: Any, common: Any, extra: Any, sums: Any) -> None:
-    """Sum what the fixes tell, for eight parameter values.
+    """Add up log-determinants and products of innovations for eight parameter values.
 
     Args:
-        fixes: In the order of time: slot of the particle, which interval since the last time
-            (-1: none), which interval since its last fix (-1: it is seen first), steps since then,
-            error variances, and the number of slots.
+        fixes: In order of time: slot of the particle, index of the interval since the previous
+            time (-1: none), index of the interval since its previous fix (-1: first fix),
+            displacement since then, error variances, and the number of slots.
         own: Matrices of the intervals of a particle's own motion, and the initial covariance.
-        common: The same of the common motion.
-        extra: Variance of every fix beside its error.
+        common: The same for the common motion.
+        extra: Variance added to the error variance of every fix.
         sums: Log-determinant of one axis, (lane,), and products of the innovations of all axes,
-            (axis, axis, lane), to which the sums are added.
+            (axis, axis, lane); the kernel adds to both.
     """
     slot, since, after, dx, error, n_slots = fixes
     own_matrices, own_start = own
@@ -241,14 +241,14 @@ def filter_together(fixes: Any, own: Any, common: Any, extra: Any, sums: Any) ->
             cov[c, d] = common_start[c + 1, d + 1]
     for k in range(len(slot)):
         if since[k] >= 0:
-            _move_all(cov, mean, common_matrices[since[k]], n_slots, work)
-        _places(slot[k], n_state, n_slots, size, places)
+            _advance_common(cov, mean, common_matrices[since[k]], n_slots, work)
+        _find_indices(slot[k], n_state, n_slots, size, places)
         for lane in range(LANES):
             variance[lane] = error[k] + extra[lane]
         if after[k] < 0:
-            _enter(cov, mean, places, own_start, variance, work)
+            _initialise(cov, mean, places, own_start, variance, work)
             continue
-        _move_one(cov, mean, places, own_matrices[after[k]], work)
-        _see(cov, mean, places[0], dx[k], variance, work, products)
+        _advance_particle(cov, mean, places, own_matrices[after[k]], work)
+        _update(cov, mean, places[0], dx[k], variance, work, products)
         for lane in range(LANES):
             log_det[lane] += np.log(work[2, 0, lane])

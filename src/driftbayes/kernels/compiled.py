@@ -1,4 +1,4 @@
-"""How kernels are compiled, and share out their work among threads."""
+"""Compilation of kernels, and the threads that run them."""
 
 __all__ = [
     "FAST_OPTIONS",
@@ -15,24 +15,26 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
-# Products and sums may be fused, and nothing else.
+# The compiler may fuse products and sums, and nothing else.
 KERNEL_OPTIONS: dict[str, Any] = {
     "fastmath": {"contract"},
     "error_model": "numpy",
     "boundscheck": False,
 }
-# Sums may be taken in another order too.
+# The compiler may also reorder sums.
 FAST_OPTIONS: dict[str, Any] = {**KERNEL_OPTIONS, "fastmath": {"contract", "reassoc", "nsz"}}
+
+_PARTS_PER_THREAD = 8
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function on first use, without the interpreter's lock, and keep it on disk.
+    """Compile a function on first use, releasing the GIL, and cache it on disk.
 
-    Where neither the package's directory nor the user's cache can be written, it is compiled in
-    every process.
+    Where neither the package's directory nor the user's cache is writable, every process compiles
+    it again.
 
     Args:
-        **options: Further options of Numba.
+        **options: Further options for Numba.
     """
     from numba import njit
 
@@ -52,16 +54,16 @@ def _pool() -> ThreadPoolExecutor:
     )
 
 
-_here = threading.local()
+_thread = threading.local()
 
 
 def _mark_thread() -> None:
-    """Remember that a thread is one of the pool's."""
-    _here.is_of_pool = True
+    """Mark a thread as belonging to the pool."""
+    _thread.in_pool = True
 
 
 def count_threads() -> int:
-    """Threads that kernels may take: NUMBA_NUM_THREADS, or as many as there are processors."""
+    """Count the threads that kernels may use: NUMBA_NUM_THREADS, or one per available core."""
     import numba
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -70,9 +72,13 @@ def count_threads() -> int:
 
 
 def run_in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Run one task for each set of arguments; the order of the results is that of the arguments."""
-    # A task that shares out work in turn would wait for threads that wait for it.
-    is_nested = getattr(_here, "is_of_pool", False)
+    """Run a task for each set of arguments in threads; return the results in order."""
+    # A task of the pool that waited for further tasks of the pool could deadlock.
+    is_nested = getattr(_thread, "in_pool", False)
     if len(arguments) == 1 or is_nested or count_threads() == 1:
-        return [task(*one) for one in arguments]
-    return list(_pool().map(lambda one: task(*one), arguments))
+        return [task(*args) for args in arguments]
+    # Submitting a task takes about 30 µs: group short ones, in enough parts for balance.
+    size = max(len(arguments) // (_PARTS_PER_THREAD * count_threads()), 1)
+    parts = [arguments[low : low + size] for low in range(0, len(arguments), size)]
+    results = _pool().map(lambda part: [task(*args) for args in part], parts)
+    return [result for part in results for result in part]

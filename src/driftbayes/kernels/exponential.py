@@ -1,8 +1,8 @@
 r"""Propagators and noise covariances of linear equations over many durations, compiled.
 
-$e^{Ft}$ and $Q = \int_0^t e^{Fs} D\,e^{F^\mathrm{T}s}\,\mathrm{d}s$ by Taylor series over a step so
-short that the norm is 1/2 or less, then doublings, as `models/_matrix_exponential.py` does: what is
-doubled is $e^{Fh} - I$, so that slow motions beside fast ones keep their digits.
+$e^{Ft}$ and $Q = \int_0^t e^{Fs} D\,e^{F^\mathrm{T}s}\,\mathrm{d}s$ are Taylor series over a step
+short enough for a norm of at most 1/2, then doubled, as in `models/_matrix_exponential.py`.
+Doubling acts on $e^{Fh} - I$, so that slow components keep their digits beside fast ones.
 """
 
 __all__ = ["exponential_kernel"]
@@ -17,16 +17,16 @@ from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 from driftbayes.kernels.filter import LANES
 
 _MAX_TERMS, _MAX_NOISE_TERMS = 17, 23
-# Terms of the series that are smaller than this, relative to the first, are left out.
-_SMALL = 1e-18
+# The series ends at terms below this, relative to the first.
+_TOLERANCE = 1e-18
 # Rate times duration beyond which the result is NaN.
 _MAX_NORM = 1e60
 
 
-# Inlined, so that `n` is a constant and its loops are unrolled.
+# Inlined, so that `n` is a constant and the loops are unrolled.
 @compiled(inline="always", **KERNEL_OPTIONS)
 def _multiply(rows: Any, left: int, right: int, scale: float, out: int, n: int, lane: int) -> None:
-    """Put a product of two matrices times a number where a third begins, of one lane."""
+    """Write `scale` times the product of two matrices of one lane to the rows from `out`."""
     for i in range(n):
         for j in range(n):
             total = 0.0
@@ -40,17 +40,17 @@ def _multiply(rows: Any, left: int, right: int, scale: float, out: int, n: int, 
 
 @cache
 def exponential_kernel(n: int) -> Callable[..., None]:
-    """Make the kernel for states of `n` components, the position, which acts on nothing, first.
+    """Make the kernel for states of `n` components; the first is the position and acts on none.
 
     Returns:
         A function of (drift, intensity, intervals, out): F and D, (state, state, lane), durations,
         and the result (interval, 2, state, state, lane), propagator and noise covariance.
     """
-    # Rows of the working array, each of LANES numbers; one array, and the lanes as the only loop
-    # that is not unrolled, so that it becomes vector instructions.
+    # Rows of the working array, each of LANES numbers. With one array, and with the lanes as the
+    # only loop that is not unrolled, the compiler emits vector instructions.
     size = n * n
     change, noise, term, moved = size, 2 * size, 3 * size, 4 * size
-    # The noise of a position begins with a later term of the series.
+    # The noise of the position starts at a later term of the series.
     n_later = 2 * n + 1
 
     @compiled(**KERNEL_OPTIONS)
@@ -80,7 +80,7 @@ def exponential_kernel(n: int) -> Callable[..., None]:
                         rows[(term + i * n + j) * LANES + lane] = f
                         rows[(noise + i * n + j) * LANES + lane] = d
             order, size_left = 2, norm
-            while order < _MAX_TERMS and size_left > _SMALL:
+            while order < _MAX_TERMS and size_left > _TOLERANCE:
                 scale = 1.0 / order
                 for lane in range(LANES):
                     _multiply(rows, 0, term, scale, moved, n, lane)
@@ -104,7 +104,7 @@ def exponential_kernel(n: int) -> Callable[..., None]:
                             rows[(term + i * n + j) * LANES + lane] = total
                             rows[(noise + i * n + j) * LANES + lane] += total
                 order, size_left = order + 1, size_left * 2 * norm * scale
-                if size_left <= _SMALL:
+                if size_left <= _TOLERANCE:
                     left -= 1
             for _ in range(n_doublings):
                 for lane in range(LANES):
@@ -121,7 +121,7 @@ def exponential_kernel(n: int) -> Callable[..., None]:
                                     * rows[(change + j * n + m) * LANES + lane]
                                 )
                             rows[(term + i * n + j) * LANES + lane] = total
-                    # Symmetric to the last bit: an antisymmetric part would grow threefold.
+                    # Exactly symmetric: an antisymmetric part would triple at every doubling.
                     for i in range(n):
                         for j in range(n):
                             total = 2 * rows[(noise + i * n + j) * LANES + lane]

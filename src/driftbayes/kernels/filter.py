@@ -1,11 +1,11 @@
-r"""The compiled Kalman filter: one pass over all steps, for eight parameter values side by side.
+r"""Compiled Kalman filter: one pass over all steps, for eight parameter values together.
 
-The state starts with the position, and the position acts on nothing else: the first column of every
-propagator is (1, 0, ..., 0). All columns of the data share one covariance and one gain. Numbers are
-real, or complex for steps in a plane that rotate; the formulas are the same with conjugates.
+The first component of the state is the position, which acts on nothing else: the first column of
+every propagator is (1, 0, ..., 0). All columns of the data share one covariance and one gain.
+Numbers are real, or complex for steps that rotate in a plane; the formulas then have conjugates.
 
-Each size of the state has a kernel of its own, in which all loops over the state are unrolled. It
-is compiled on first use and kept on disk.
+Each size of the state has its own kernel, in which all loops over the state are unrolled. It is
+compiled on first use and cached on disk.
 """
 
 __all__ = [
@@ -25,23 +25,23 @@ import numpy as np
 
 from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
-# Parameter values that are computed side by side.
+# Number of parameter values computed together.
 LANES = 8
-# Variances are multiplied and their logarithm is taken now and then. The product of _TOGETHER
-# numbers within these bounds neither overflows nor underflows.
-_TOGETHER = 8
-_SMALL, _LARGE = 1e-35, 1e35
-# Of steps of one duration with one error each _WATCH-th is compared with the one before it; gains
-# that differ by rounding only have become constant.
-_WATCH, _STEADY = 16, 4.5e-16
+# Number of variances multiplied before taking a logarithm. The product of numbers within these
+# bounds neither overflows nor underflows.
+_PER_LOG = 8
+_MIN_VARIANCE, _MAX_VARIANCE = 1e-35, 1e35
+# In a run of equal durations and errors, every _CHECK_EVERY-th gain is compared with the one before
+# it; if they differ only by rounding, the gain has become constant.
+_CHECK_EVERY, _STEADY = 16, 4.5e-16
 
 
-# Parts of a step of the filter, for one lane. `rows` is the working array, of rows of LANES numbers
-# each: first the covariance, then the propagator times it, then the rest. They are inlined, so that
-# `n` is a constant and loops over the state are unrolled where they stand.
+# Parts of a filter step, for one lane. `rows` is the working array, with LANES numbers per row:
+# first the covariance, then the propagator times it, then the rest. They are inlined, so that `n`
+# is a constant and loops over the state are unrolled.
 @compiled(inline="always", **KERNEL_OPTIONS)
 def predict_covariance(rows: Any, matrix: Any, n: int, lane: int) -> None:
-    """Replace the covariance P by A P Aᴴ + Q, in the lower triangle; `matrix` holds A, then Q."""
+    """Replace the covariance P by A P Aᴴ + Q in the lower triangle; `matrix` holds A, then Q."""
     size = n * n
     for i in range(n):
         for j in range(n):
@@ -63,12 +63,12 @@ def predict_covariance(rows: Any, matrix: Any, n: int, lane: int) -> None:
 
 @compiled(inline="always", **KERNEL_OPTIONS)
 def update_covariance(rows: Any, gain: int, left: float, n: int, lane: int) -> None:
-    """Take a fix into account.
+    """Condition the covariance on a fix.
 
     Args:
         rows: Working array.
         gain: First row of the gain.
-        left: Share of the position's variance that is left: error / (prior + error).
+        left: Remaining fraction of the position's variance: error / (prior + error).
         n: Size of the state.
         lane: The lane.
     """
@@ -87,7 +87,7 @@ def update_covariance(rows: Any, gain: int, left: float, n: int, lane: int) -> N
 
 @compiled(inline="always", **KERNEL_OPTIONS)
 def predict_mean(rows: Any, matrix: Any, mean: int, moved: int, n: int, lane: int) -> None:
-    """Put the propagator times the mean of a column into the rows from `moved`."""
+    """Write the propagator times the mean of a column to the rows from `moved`."""
     for i in range(n):
         total = rows[mean * LANES + lane] if i == 0 else rows.dtype.type(0)
         for m in range(1, n):
@@ -99,7 +99,7 @@ def predict_mean(rows: Any, matrix: Any, mean: int, moved: int, n: int, lane: in
 def update_mean(
     rows: Any, moved: int, gain: int, innovation: Any, x: Any, mean: int, n: int, lane: int
 ) -> None:
-    """Mean of a column after its step `x`, counted from the latest fix: no digits are lost."""
+    """Update the mean of a column after its step `x`, measured from the latest fix."""
     for i in range(n):
         total = rows[(moved + i) * LANES + lane] + rows[(gain + i) * LANES + lane] * innovation
         if i == 0:
@@ -113,8 +113,8 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
 
     Args:
         n: Size of the state, position included.
-        n_columns: Columns of the data, each filtered by itself.
-        heavy: Whether to sum ln(1 + w |innovation|² / variance) over the steps too.
+        n_columns: Columns of the data, each filtered separately.
+        heavy: Whether to also sum ln(1 + w |innovation|² / variance) over the steps.
 
     Returns:
         A function of the steps (dx, which, offsets, slot, error), the parameter values (matrices,
@@ -127,8 +127,8 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
     gain = moved + n
     spread = gain + n  # variance of the innovation, next to the gain
     inverse = spread + 1
-    found = inverse + 1
-    product = found + n_columns
+    residual = inverse + 1
+    product = residual + n_columns
     n_rows = product + n_columns * (n_columns + 1) // 2
 
     @compiled(**KERNEL_OPTIONS)
@@ -154,9 +154,8 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
                 since = since + 1 if is_same else 0
                 steady = steady and is_same
                 if not steady:
-                    # Twice in a row every so often: has the gain changed from one step to the next?
-                    watched = since % _WATCH
-                    if watched == _WATCH - 1:
+                    is_checked = since % _CHECK_EVERY == _CHECK_EVERY - 1
+                    if is_checked:
                         for i in range((n + 1) * LANES):
                             before[i] = rows[gain * LANES + i]
                     for lane in range(LANES):
@@ -169,9 +168,9 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
                         for i in range(n):
                             rows[(gain + i) * LANES + lane] = rows[i * n * LANES + lane] * one_over
                         update_covariance(rows, gain, fix * one_over, n, lane)
-                    if watched == _WATCH - 1:
-                        # From here on gain and variance are constants, until a duration or an error
-                        # differs; where there is no number, nothing is waited for.
+                    if is_checked:
+                        # Gain and variance stay constant until a duration or an error differs. NaN
+                        # counts as constant.
                         steady = True
                         for i in range((n + 1) * LANES):
                             now = rows[gain * LANES + i]
@@ -184,22 +183,22 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
                         x = dx[s, c]
                         predict_mean(rows, matrix, mean + c * n, moved, n, lane)
                         innovation = x - rows[moved * LANES + lane]
-                        rows[(found + c) * LANES + lane] = innovation
+                        rows[(residual + c) * LANES + lane] = innovation
                         update_mean(rows, moved, gain, innovation, x, mean + c * n, n, lane)
                     for c in range(n_columns):
-                        weighted = rows[(found + c) * LANES + lane] * one_over
+                        weighted = rows[(residual + c) * LANES + lane] * one_over
                         for d in range(c + 1):
                             rows[(product + c * (c + 1) // 2 + d) * LANES + lane] += (
-                                weighted * np.conj(rows[(found + d) * LANES + lane])
+                                weighted * np.conj(rows[(residual + d) * LANES + lane])
                             )
                 waiting += 1
                 for lane in range(LANES):
                     variance = rows[spread * LANES + lane].real
-                    if _SMALL < variance < _LARGE:
+                    if _MIN_VARIANCE < variance < _MAX_VARIANCE:
                         volume[lane] *= variance
                     else:
                         log_det[out, lane] += np.log(variance)
-                if waiting == _TOGETHER:
+                if waiting == _PER_LOG:
                     waiting = 0
                     for lane in range(LANES):
                         log_det[out, lane] += np.log(volume[lane])
@@ -208,7 +207,7 @@ def filter_kernel(n: int, n_columns: int, *, heavy: bool = False) -> Callable[..
                     for lane in range(LANES):
                         square = 0.0
                         for c in range(n_columns):
-                            square += rows[(found + c) * LANES + lane].real ** 2
+                            square += rows[(residual + c) * LANES + lane].real ** 2
                         square *= rows[inverse * LANES + lane].real
                         excess[out, lane] += np.log1p(weight[lane] * square)
             for lane in range(LANES):

@@ -1,4 +1,4 @@
-"""Correlation of the kicks of a flow; and the filter of few particles, in compiled loops."""
+"""Compiled spatial correlation of a flow's noise, and a Kalman filter for a few particles."""
 
 __all__ = ["correlate", "flow_products", "noisy_flow_products", "separate"]
 
@@ -14,7 +14,7 @@ _FASTMATH = {"contract", "reassoc", "nsz"}
 
 @compiled(fastmath=_FASTMATH)
 def separate(x: Any, period: Any, out: Any) -> None:
-    """Distances of the nearest images of particles."""
+    """Fill in the distances between particles, to the nearest periodic image."""
     for p in range(len(x)):
         out[p, p] = 0.0
         for q in range(p):
@@ -29,7 +29,7 @@ def separate(x: Any, period: Any, out: Any) -> None:
 
 @compiled(fastmath=_FASTMATH)
 def correlate(x: Any, r: Any, period: Any, shape: Any, out: Any) -> None:
-    """Correlation of the kicks of particles, by axis and particle if axes correlate."""
+    """Fill in the noise correlation of particles, by axis and particle if axes correlate."""
     length, own, divergence, smoothness = shape
     n = len(x)
     is_tensor = len(out) > n
@@ -67,7 +67,7 @@ def correlate(x: Any, r: Any, period: Any, shape: Any, out: Any) -> None:
 
 @compiled(fastmath=_FASTMATH)
 def _factorise(a: Any) -> bool:
-    """Cholesky's factor in the lower triangle, in place; False where there is none."""
+    """Replace the lower triangle by its Cholesky factor; return False if there is none."""
     n = len(a)
     for i in range(n):
         for j in range(i + 1):
@@ -85,7 +85,7 @@ def _factorise(a: Any) -> bool:
 
 @compiled(fastmath=_FASTMATH)
 def _solve(factor: Any, b: Any) -> None:
-    """Forward substitution, in place."""
+    """Solve by forward substitution, in place."""
     for i in range(len(factor)):
         for j in range(i):
             weight = factor[i, j]
@@ -96,11 +96,11 @@ def _solve(factor: Any, b: Any) -> None:
             b[i, c] *= scale
 
 
-# A loop: for an assignment of whole arrays Numba compiles a message about their shapes, which takes
-# five seconds.
+# A loop: an assignment of whole arrays takes Numba five seconds to compile, for its shape error
+# message.
 @compiled(fastmath=_FASTMATH)
 def _combine(a: float, first: Any, b: float, second: Any, out: Any) -> None:
-    """Put a times one matrix plus b times another into `out`, which may be either."""
+    """Write a times one matrix plus b times another to `out`, which may be either of them."""
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
             out[i, j] = a * first[i, j] + b * second[i, j]
@@ -110,7 +110,7 @@ def _combine(a: float, first: Any, b: float, second: Any, out: Any) -> None:
 def _filter(
     x: Any, r: Any, period: Any, dx: Any, matrices: Any, start: float, shape: Any, out: Any
 ) -> float:
-    """Log-determinant of all rows; `out` takes the products of the columns."""
+    """Return the log-determinant of all rows; add the products of the columns to `out`."""
     n_times, size, n_columns = dx.shape
     has_memory = matrices.shape[1] > 1
     corr, factor = np.empty((size, size)), np.empty((size, size))
@@ -153,7 +153,7 @@ def _filter(
 
 @compiled(fastmath=_FASTMATH)
 def _add_product(sign: float, a: Any, b: Any, out: Any) -> None:
-    """Add aᵀb, or take it away."""
+    """Add `sign` times aᵀb."""
     for i in range(len(a)):
         for p in range(a.shape[1]):
             weight = sign * a[i, p]
@@ -165,7 +165,7 @@ def _add_product(sign: float, a: Any, b: Any, out: Any) -> None:
 def _filter_noisy(
     crowd: Any, matrices: Any, start: float, shape: Any, errors: Any, out: Any
 ) -> float:
-    """The same of fixes with errors, (time, row), one time more than steps."""
+    """Do the same as `_filter` for fixes with errors, (time, row), one more time than steps."""
     x, r, period, dx = crowd
     n_times, size, n_columns = dx.shape
     has_memory = matrices.shape[1] > 1
@@ -206,7 +206,7 @@ def _filter_noisy(
         for i in range(size):
             cov[i, i] = errors[k + 1, i]
         _add_product(-1.0, of_error, of_error, cov)
-        # Counted from the latest fix.
+        # Measured from the latest fix.
         mean[:] = 0.0
         _add_product(-1.0, of_error, white, mean)
         if has_memory:
@@ -229,14 +229,14 @@ def noisy_flow_products(
     shape: tuple[float, float, float, float],
     errors: FloatArray,
 ) -> tuple[float, FloatArray]:
-    """The same as `flow_products` of fixes with errors.
+    """Compute the same as `flow_products` for fixes with errors.
 
     Args:
         crowd: The first four arguments of `flow_products`: x, r, period and dx.
         matrices: Propagator and noise covariance.
         start: Stationary variance of the velocity.
-        shape: Length, own share, share of divergence (NaN if axes are independent), smoothness.
-        errors: Variance of each fix, (time, row of dx), one time more than steps.
+        shape: Length, uncorrelated and divergent fractions (NaN: independent axes), smoothness.
+        errors: Variance of each fix, (time, row of dx), one more time than steps.
     """
     n_columns = crowd[3].shape[2]
     products = np.zeros((n_columns, n_columns))
@@ -253,16 +253,16 @@ def flow_products(
     start: float,
     shape: tuple[float, float, float, float],
 ) -> tuple[float, FloatArray]:
-    """Log-determinant, and whitened products of the columns, of particles that never change.
+    """Compute log-determinant and whitened products of the columns for a fixed set of particles.
 
     Args:
-        x: Positions at which steps begin, (time, particle, axis).
+        x: Positions at the start of each step, (time, particle, axis).
         r: Their distances, (time, particle, particle).
         period: Length of the domain along each axis; 0 where it is not periodic.
         dx: Steps, (time, particle, axis), or (time, axis and particle, 1) where axes correlate.
         matrices: Propagator and noise covariance of position and velocity, or of position alone.
         start: Stationary variance of the velocity.
-        shape: Length, own share, share of divergence (NaN if axes are independent), smoothness.
+        shape: Length, uncorrelated and divergent fractions (NaN: independent axes), smoothness.
     """
     products = np.zeros((dx.shape[2], dx.shape[2]))
     log_det = _filter(x, r, period, dx, np.ascontiguousarray(matrices), start, shape, products)

@@ -1,7 +1,7 @@
-r"""Compiled filters that turn steps into innovations of unit variance, and innovations into steps.
+r"""Compiled filters that turn steps into innovations of unit variance, and back.
 
-Each lane has data of its own, and parameters of its own. The conventions are those of
-`driftbayes.kernels.filter`; each direction undoes the other.
+Each lane has its own data and parameters. The conventions are those of
+`driftbayes.kernels.filter`; each direction is the inverse of the other.
 """
 
 __all__ = ["innovation_kernel", "toeplitz_innovations"]
@@ -27,13 +27,13 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
 
     Args:
         n: Size of the state, position included.
-        n_columns: Columns of the data, each filtered by itself.
-        backwards: Whether to make steps from innovations.
+        n_columns: Columns of the data, each filtered separately.
+        backwards: Whether to turn innovations into steps.
 
     Returns:
         A function of the steps (given, which, offsets, error), the parameter values (matrices,
-        start, extra), and the results (found, variances), which it fills. The arrays `given` and
-        `found` are (step, column, lane).
+        start, extra), and the results (result, variances), which it fills. The arrays `given` and
+        `result` are (step, column, lane).
     """
     size = n * n
     mean = 2 * size
@@ -45,7 +45,7 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
     def run(steps, lanes, results):  # type: ignore[no-untyped-def]
         given, which, offsets, error = steps
         matrices, start, extra = lanes
-        found, variances = results
+        result, variances = results
         rows = np.zeros(n_rows * LANES, dtype=matrices.dtype)
         for r in range(offsets.shape[0] - 1):
             first, last = offsets[r], offsets[r + 1]
@@ -72,10 +72,10 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
                         if backwards:
                             innovation = sd * x
                             x = rows[moved * LANES + lane] + innovation
-                            found[s, c, lane] = x
+                            result[s, c, lane] = x
                         else:
                             innovation = x - rows[moved * LANES + lane]
-                            found[s, c, lane] = innovation / sd
+                            result[s, c, lane] = innovation / sd
                         update_mean(rows, moved, gain, innovation, x, mean + c * n, n, lane)
                     update_covariance(rows, gain, fix * one_over, n, lane)
 
@@ -84,16 +84,16 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
 
 @compiled(**KERNEL_OPTIONS)
 def toeplitz_innovations(  # type: ignore[no-untyped-def]
-    given, offsets, autocovariance, backwards, found, variances
+    given, offsets, autocovariance, backwards, result, variances
 ):
     """Turn regular steps into innovations, or back, for one parameter value, in O(steps²) per run.
 
     Args:
         given: Steps or innovations, (step, column).
-        offsets: Where runs begin and end.
+        offsets: First step of each run, and the end of the last.
         autocovariance: At lags 0, 1, ..., up to the longest run.
-        backwards: Whether to make steps from innovations.
-        found: Result, (step, column).
+        backwards: Whether to turn innovations into steps.
+        result: Innovations or steps, (step, column).
         variances: Result, (step,).
     """
     n_columns = given.shape[1]
@@ -122,15 +122,15 @@ def toeplitz_innovations(  # type: ignore[no-untyped-def]
                 continue
             variances[s] = variance
             for c in range(n_columns):
-                found[s, c] = sd * given[s, c] if backwards else given[s, c]
+                result[s, c] = sd * given[s, c] if backwards else given[s, c]
             for i in range(n):
                 factor = forward[i]
                 if backwards:
                     for c in range(n_columns):
-                        found[s, c] -= factor * found[s - n + i, c]
+                        result[s, c] -= factor * result[s - n + i, c]
                 else:
                     for c in range(n_columns):
-                        found[s, c] += factor * given[s - n + i, c]
+                        result[s, c] += factor * given[s - n + i, c]
             if not backwards:
                 for c in range(n_columns):
-                    found[s, c] /= sd
+                    result[s, c] /= sd

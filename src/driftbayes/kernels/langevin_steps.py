@@ -1,4 +1,4 @@
-"""Filter Langevin steps of any durations at many rates, and sum over sets of them."""
+"""Compiled filter of Langevin steps of any durations at many rates, summed by set of steps."""
 
 __all__ = ["N_SUMS", "sum_langevin_steps"]
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
-# ln of variances, whitened durations squared, steps squared; then products with durations by axis.
+# Log-variances, whitened durations squared, steps squared; then products with durations by axis.
 N_SUMS = 3
-# Below this γh the variance that is left of a step would lose digits, and is a series.
+# Below this γh the residual variance of a step would lose digits and is computed by a series.
 _SERIES_END = 0.1
 
 
@@ -17,15 +17,15 @@ def sum_langevin_steps(dx, interval, stretches, labels, rates, out):  # type: ig
     r"""Add up whitened products of steps, each given the steps before it in its stretch.
 
     The state is the velocity, of variance γ at unit diffusivity k. With $E = e^{-\gamma h} - 1$ a
-    step of duration h is $\Delta x = -E v/\gamma$ and noise of variance
-    $(2/\gamma)(\gamma h + E - E^2/2)$; the velocity becomes $(1+E)\,v$ and noise of variance
-    $-\gamma E (2+E)$; their noises have the covariance $E^2$.
+    step of duration h is $\Delta x = -E v/\gamma$ plus noise of variance
+    $(2/\gamma)(\gamma h + E - E^2/2)$; the velocity becomes $(1+E)\,v$ plus noise of variance
+    $-\gamma E (2+E)$; the two noises have the covariance $E^2$.
 
     Args:
         dx: Steps, (step, axis).
-        interval: Duration of each.
-        stretches: First step, first step that is counted, and end of each stretch.
-        labels: Set of each step: its row of the result.
+        interval: Duration of each step.
+        stretches: First step, first step that counts, and end of each stretch.
+        labels: Set of each step: its row in the result.
         rates: γ.
         out: Sums to add to, (rate, set, `N_SUMS` + axis).
     """

@@ -1,8 +1,8 @@
-r"""The compiled Kalman filter of fixes of which some are outliers.
+r"""Compiled Kalman filter for fixes that may be outliers.
 
 Given the earlier fixes, a fix is good with variance V or an outlier with variance V + R, and the
 two posteriors of the state are replaced by one Gaussian of the same mean and covariance. Unlike in
-`filter`, the covariance then depends on the data: nothing becomes constant.
+`filter`, the covariance depends on the data and never becomes constant.
 """
 
 __all__ = ["outlier_kernel"]
@@ -15,9 +15,9 @@ import numpy as np
 from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 from driftbayes.kernels.filter import LANES, predict_covariance
 
-# Densities are multiplied and their logarithm is taken every so often, if within these bounds.
-_TOGETHER = 8
-_SMALL, _LARGE = 1e-35, 1e35
+# Number of densities multiplied before taking a logarithm, if they are within these bounds.
+_PER_LOG = 8
+_MIN_FACTOR, _MAX_FACTOR = 1e-35, 1e35
 
 
 @cache
@@ -31,18 +31,18 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
 
     Args:
         n: Size of the state, position included.
-        n_columns: Axes.
+        n_columns: Number of axes.
 
     Returns:
         A function of the steps (dx, which, offsets, slot, error), the parameter values (matrices,
         start, extra, law) with law = (fraction p, variance R), and the sums (log_det, products,
-        excess), to which it adds: of the Gaussian terms each step with the weights of both cases,
-        and to `excess` the log-density without its $-\tfrac d2 \ln 2\pi$ per step.
+        excess), to which it adds. The Gaussian terms of each step are weighted by the probabilities
+        of both cases; `excess` is the log-density without its $-\tfrac d2 \ln 2\pi$ per step.
     """
     # Rows of the working array, each of LANES numbers.
     size = n * n
     mean, moved = 2 * size, 2 * size + n_columns * n
-    found, first_column = moved + n, moved + n + n_columns
+    residual, first_column = moved + n, moved + n + n_columns
     n_rows = first_column + n
     is_odd, half = n_columns % 2 == 1, n_columns // 2
 
@@ -82,12 +82,12 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                                 matrix[m * LANES + lane] * rows[(mean + c * n + m) * LANES + lane]
                             )
                         innovation = dx[s, c] - total
-                        rows[(found + c) * LANES + lane] = innovation
+                        rows[(residual + c) * LANES + lane] = innovation
                         square += innovation * innovation
                     good = rows[first_column * LANES + lane] + own + extra[lane]
                     squares[lane] = square
                     gaps[lane] = law[1, lane] / (good * (good + law[1, lane]))
-                # By itself: it is the only part that does not run side by side.
+                # A separate loop, because calls of exp are not vectorised.
                 for lane in range(LANES):
                     nears[lane] = np.exp(-0.5 * squares[lane] * gaps[lane])
                 for lane in range(LANES):
@@ -109,7 +109,7 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                     goods[lane] = good
                     squares[lane] = 0.5 * square * less
                     gain = weight * one_over + rest * less
-                    # Of the two means, averaged over the axes: no axis is distinguished.
+                    # Spread of the two means, averaged over the axes to stay isotropic.
                     apart = weight * rest * gap * gap * square / n_columns
                     gains[lane] = gain
                     shrink[lane] = gain - apart
@@ -133,7 +133,7 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                         rows[i * LANES + lane] = total
                 for c in range(n_columns):
                     for lane in range(LANES):
-                        innovation = rows[(found + c) * LANES + lane]
+                        innovation = rows[(residual + c) * LANES + lane]
                         for i in range(n):
                             total = rows[(mean + c * n) * LANES + lane] if i == 0 else 0.0
                             for m in range(1, n):
@@ -145,7 +145,7 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                                 total
                                 + gains[lane] * rows[(first_column + i) * LANES + lane] * innovation
                             )
-                        # Positions are counted from the latest fix: no digits are lost.
+                        # Positions are measured from the latest fix, so that no digits are lost.
                         rows[moved * LANES + lane] -= dx[s, c]
                         for i in range(n):
                             rows[(mean + c * n + i) * LANES + lane] = rows[
@@ -156,16 +156,16 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                         )
                 for lane in range(LANES):
                     excess[out, lane] -= squares[lane]
-                    if _SMALL < densities[lane] < _LARGE:
+                    if _MIN_FACTOR < densities[lane] < _MAX_FACTOR:
                         volume[lane] *= densities[lane]
                     else:
                         excess[out, lane] += np.log(densities[lane])
-                    if _SMALL < goods[lane] < _LARGE:
+                    if _MIN_FACTOR < goods[lane] < _MAX_FACTOR:
                         variances[lane] *= goods[lane]
                     else:
                         log_det[out, lane] += np.log(goods[lane])
                 waiting += 1
-                if waiting == _TOGETHER or s == last - 1:
+                if waiting == _PER_LOG or s == last - 1:
                     waiting = 0
                     for lane in range(LANES):
                         excess[out, lane] += np.log(volume[lane])

@@ -1,7 +1,7 @@
-"""Filter of a velocity that is seen through its integrals, step by step, and its derivatives.
+"""Compiled Kalman filter of a velocity observed through its integral over steps, with derivatives.
 
-A velocity w of unit variance has w' = a w + drift + noise over a step, and the step's integral is
-y = c w + shift + noise, with coefficients that differ from step to step. All axes share them.
+Over a step a velocity w of unit variance becomes w' = a w + drift + noise, and its integral is
+y = c w + shift + noise. The coefficients differ from step to step; all axes share them.
 """
 
 __all__ = ["flight_gradient"]
@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
+from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
 
-@compiled(fastmath={"contract"}, error_model="numpy", boundscheck=False)
+@compiled(**KERNEL_OPTIONS)
 def flight_gradient(sizes: Any, y: Any, drift: Any, shift: Any, coefficients: Any) -> Any:
-    """Ln p of all steps, and its derivatives by all that it depends on.
+    """Compute ln p of all steps and its derivatives with respect to all inputs.
 
     Args:
-        sizes: Number of steps of each run; the velocity at its beginning has unit variance.
+        sizes: Number of steps of each run; the velocity at its start has unit variance.
         y: Integrals (step, axis).
-        drift: What is added to the velocity over each step (step, axis).
-        shift: What is added to the integral.
-        coefficients: (step, 5): a, c, and the variance of the velocity's noise, its covariance with
-            that of the integral, and the variance of the latter.
+        drift: Change of the velocity over each step (step, axis).
+        shift: Offset of each integral (step, axis).
+        coefficients: (step, 5): a, c, the noise variance of the velocity, the noise covariance of
+            velocity and integral, and the noise variance of the integral.
 
     Returns:
-        The sum; derivatives by y, drift, shift and the coefficients.
+        ln p; its derivatives with respect to y, drift, shift and the coefficients.
     """
     n, d = y.shape
     total = 0.0

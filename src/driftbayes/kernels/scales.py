@@ -1,4 +1,4 @@
-"""Integrate the scale of a Gaussian density with a mean flow, for many data sets at once."""
+"""Compiled integrals over the scale of a Gaussian density with a mean flow, for many data sets."""
 
 __all__ = ["N_MOMENTS", "integrate_scales"]
 
@@ -6,20 +6,20 @@ import numpy as np
 
 from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
-# The integrand is followed down to exp(-_DEPTH) of its peak.
+# The range ends where the integrand is exp(-_DEPTH) of its peak.
 _DEPTH = 32.0
-# Nodes to the least, nodes to a width of the peak, and nodes to the most.
+# Minimum number of nodes, nodes per width of the peak, and maximum number.
 _MIN_NODES, _PER_WIDTH, _MAX_NODES = 96, 2.0, 4096
-# Farther from its start than this in ln c an integrand has no end.
+# An integrand that extends farther than this in ln c counts as not integrable.
 _MAX_REACH = 300.0
 _ROUNDING = 1e-13
-# ln of the integral; means of c, c², ln c, (ln c)², r, r² and of the variance of the flow.
+# Log-integral; means of c, c², ln c, (ln c)², r, r² and of the variance of the flow.
 N_MOMENTS = 8
 
 
 @compiled(**KERNEL_OPTIONS)
 def _value(s, n, rest, ratio, spread, n_dim, shape, rate):  # type: ignore[no-untyped-def]
-    """Ln of the integrand at c = exp(s), but for constants."""
+    """Compute ln of the integrand at c = exp(s), up to a constant."""
     fall = np.exp(-s)
     y = spread * fall
     form = rest + ratio / (1 + y)
@@ -41,15 +41,15 @@ def integrate_scales(n, quadratic, seen, weight, prior, rough, out):  # type: ig
         seen: B, the sum over axes of q², q the whitened product of displacements and durations.
         weight: G, the whitened product of durations with themselves.
         prior: d, V², α, λ.
-        rough: Whether the integral is wanted only roughly, from the height and width of its peak,
-            and without moments.
+        rough: Whether to estimate the integral from the height and width of its peak alone,
+            without moments.
         out: Result, (data set, `N_MOMENTS`); NaN where the integral is infinite.
     """
     n_dim, variance, shape, rate = prior
     for i in range(len(n)):
         spread = variance * weight[i]
         ratio = seen[i] / weight[i] if spread > 0 else 0.0
-        # What no flow explains; rounding is nothing.
+        # The part that no flow explains; zero if it is only rounding.
         rest = quadratic[i] - ratio
         if rest < _ROUNDING * quadratic[i]:
             rest = 0.0
@@ -57,7 +57,7 @@ def integrate_scales(n, quadratic, seen, weight, prior, rough, out):  # type: ig
         out[i] = np.nan
         if not quadratic[i] > 0:
             continue
-        # Where the flow explains all that it can, and where it explains nothing.
+        # Scales if the flow explains as much as it can, and if it explains nothing.
         left = np.log(max(rest, _ROUNDING * quadratic[i]) / n[i])
         right = np.log(quadratic[i] / n[i])
         s = left if _value(left, *own) > _value(right, *own) else right

@@ -1,7 +1,7 @@
-"""Evidence of every segment of a track, from running sums or by filters: compiled loops.
+"""Compiled evidence of every segment of a track, from running sums or by filters.
 
-Segments lie between candidates c_0 = 0 < c_1 < … < c_M, numbers of steps. A table holds the segment
-from i to j > i at `row(i, M) + j - i - 1`.
+Segments lie between candidates c_0 = 0 < c_1 < … < c_M, in numbers of steps. A table holds the
+segment from i to j > i at `row(i, M) + j - i - 1`.
 """
 
 __all__ = [
@@ -24,17 +24,17 @@ from driftbayes.kernels.compiled import compiled
 from driftbayes.typing import FloatArray
 
 _LOG_2PI = float(np.log(2 * np.pi))
-# Debye's expansion of K in 1/R, R = sqrt(ν² + x²), is tried from here on, and taken if two terms
-# are below the rounding: one may vanish by chance.
-_LARGE = 4.0
+# Debye's expansion of K in 1/R, R = sqrt(ν² + x²), is tried from this R on, and accepted if two
+# successive terms are below rounding; a single one may vanish by chance.
+_MIN_DEBYE = 4.0
 _N_TERMS = 14
 _ROUNDING = 1e-15
-# Integrals are followed down to exp(-_DEPTH) of their peaks.
+# Ranges of integration end where integrands are exp(-_DEPTH) of their peaks.
 _DEPTH = 45.0
 
 
-def _debye() -> FloatArray:
-    r"""Coefficients of $(-1)^k u_k(t)/t^k$ in powers of t²; DLMF 10.41.10.
+def _debye_coefficients() -> FloatArray:
+    r"""Compute the coefficients of $(-1)^k u_k(t)/t^k$ in powers of t²; DLMF 10.41.10.
 
     $$u_{k+1}(t) = \tfrac12 t^2 (1 - t^2) u_k'(t) + \tfrac18 \int_0^t (1 - 5 s^2) u_k(s)\,ds$$
     """
@@ -55,18 +55,18 @@ def _debye() -> FloatArray:
     return out
 
 
-_DEBYE = _debye()
+_DEBYE = _debye_coefficients()
 
 
 @compiled()
 def log_bessel_k(order: float, x: float) -> float:
-    """Logarithm of the modified Bessel function K of any real order, x > 0."""
+    """Compute the logarithm of the modified Bessel function K of any real order, x > 0."""
     nu = abs(order)
     root = np.sqrt(nu * nu + x * x)
     if x == 0.0:
         return np.inf
     peak = np.log((nu + root) / x)
-    if root >= _LARGE:
+    if root >= _MIN_DEBYE:
         t2 = (nu / root) ** 2
         total, scale, last = 0.0, 1.0, 1.0
         for k in range(_N_TERMS):
@@ -78,14 +78,14 @@ def log_bessel_k(order: float, x: float) -> float:
                 return 0.5 * np.log(0.5 * np.pi / root) - root + nu * peak + np.log(total)
             last = abs(value * scale)
             scale /= root
-    # The trapezoid rule, counted from the peak: as `inference.scale._bessel_integral`.
+    # The trapezoid rule around the peak, as in `inference.scale._bessel_integral`.
     right = _DEPTH / root
     right = np.log1p(right + np.sqrt(right * (right + 2)))
     excess = x * x / (root + nu)
     slow = _DEPTH / max(nu, 1e-300)
     left = _DEPTH / excess
     left = min(slow + np.sqrt(2 * slow), np.log1p(left + np.sqrt(left * (left + 2))))
-    # The error is that of |Γ(ν + 2πi/h)|/Γ(ν), below the rounding.
+    # The relative error, |Γ(ν + 2πi/h)|/Γ(ν), is below rounding.
     n_steps = int(np.ceil((left + right) / min(0.15, 0.55 / np.sqrt(root))))
     step = (left + right) / n_steps
     total = 0.0
@@ -98,7 +98,7 @@ def log_bessel_k(order: float, x: float) -> float:
 
 @compiled()
 def _scale_evidence(n: float, log_det: float, quadratic: float, form: Any) -> float:
-    """Log-evidence for a covariance times a scale of gamma prior: shape, rate, normalisation."""
+    """Integrate over a scale with a gamma prior (shape, rate, log-normalisation `form`)."""
     order, b = 0.5 * n - form[0], 0.5 * quadratic
     return (
         -0.5 * (n * _LOG_2PI + log_det)
@@ -111,29 +111,29 @@ def _scale_evidence(n: float, log_det: float, quadratic: float, form: Any) -> fl
 
 @compiled()
 def _scale_moments(n: float, quadratic: float, form: Any) -> Any:
-    """First and second moment of that scale."""
+    """Compute the first and second moment of that scale."""
     order, b = 0.5 * n - form[0], 0.5 * quadratic
     x = 2 * np.sqrt(form[1] * b)
     per, below = np.sqrt(b / form[1]), log_bessel_k(order - 1, x)
     lower = np.exp(log_bessel_k(order - 2, x) - below)
-    # K of the next order by its recurrence; all terms are positive but at small orders.
+    # K of the next order by recurrence, except at small orders, where a term is negative.
     upper = lower + 2 * (order - 1) / x if order >= 1 else np.exp(log_bessel_k(order, x) - below)
     return per / upper, per * per * lower / upper
 
 
 @compiled()
 def row(i: int, m: int) -> int:
-    """Place of the first segment that begins at candidate i of 0 … m."""
+    """Index in the table of the first segment that begins at candidate i of 0 … m."""
     return i * m - i * (i - 1) // 2
 
 
 @compiled()
 def brownian_table(sums: Any, n_dim: int, form: Any) -> Any:
-    """Log-evidence of each segment of independent steps with one unknown diffusivity.
+    """Compute the log-evidence of each segment of independent steps with unknown diffusivity.
 
     Args:
-        sums: At each candidate the number of steps before it, and the sums of ln 2h and of
-            |Δx|²/2h over these.
+        sums: At each candidate: the number of steps before it, and the sums of ln 2h and of
+            |Δx|²/2h over them.
         n_dim: Number of axes.
         form: Shape, rate and log-normalisation of the prior of κ.
     """
@@ -151,7 +151,7 @@ def brownian_table(sums: Any, n_dim: int, form: Any) -> Any:
 
 @compiled()
 def brownian_moments(sums: Any, n_dim: int, form: Any, pairs: Any) -> Any:
-    """First and second moment of κ for given segments, (segment, parameter, moment)."""
+    """Compute the first and second moment of κ for given segments, (segment, parameter, moment)."""
     out = np.empty((len(pairs), 1, 2))
     for s in range(len(pairs)):
         i, j = pairs[s, 0], pairs[s, 1]
@@ -163,7 +163,7 @@ def brownian_moments(sums: Any, n_dim: int, form: Any, pairs: Any) -> Any:
 
 @compiled()
 def _span(order: float, b: float, rate: float) -> Any:
-    """Where κ^(-order) exp(-b/κ - rate κ) is within `_DEPTH` of its peak: two values of ln κ."""
+    """Find the ln κ between which κ^(-order) exp(-b/κ - rate κ) is within `_DEPTH` of its peak."""
     x = 2 * np.sqrt(rate * b)
     nu = abs(order)
     root = np.sqrt(nu * nu + x * x)
@@ -180,10 +180,10 @@ def _span(order: float, b: float, rate: float) -> Any:
 
 @compiled()
 def _drifting(sums: Any, i: int, j: int, form: Any, spread: float, out: Any) -> float:
-    """Log-evidence of a segment with its own diffusivity and mean velocity.
+    """Integrate a segment with its own diffusivity and mean velocity; return the log-evidence.
 
-    The trapezoid rule in ln κ. `out` takes the means of κ, κ², of the factor s by which the
-    displacement is multiplied to give the mean velocity, of s², and of the variance of a component.
+    Uses the trapezoid rule in ln κ. `out` receives the means of κ, κ², of the factor s that turns
+    the displacement into the mean velocity, of s², and of the variance of a component.
     """
     n_dim = sums.shape[1] - 4
     n = n_dim * (sums[j, 0] - sums[i, 0])
@@ -195,13 +195,13 @@ def _drifting(sums: Any, i: int, j: int, form: Any, spread: float, out: Any) -> 
     along = moved / (2 * time)
     residual = quadratic - along
     order = 0.5 * (n - n_dim) - form[0]
-    # What is left of a single step is rounding.
+    # The residual of a single step is only rounding.
     is_straight = n == n_dim or residual <= 1e-12 * quadratic
     residual = 0.0 if is_straight else residual
     if not quadratic > 0 or (is_straight and order >= 0):
         return np.inf
     high = _span(0.5 * n - form[0], 0.5 * quadratic, form[1])[1]
-    # A straight segment is left to the prior of κ.
+    # For a straight segment only the prior of κ bounds the range from below.
     low = high - _DEPTH / max(-order, 0.1) if is_straight else 0.0
     if not is_straight:
         low = _span(order, 0.5 * residual, form[1])[0]
@@ -237,10 +237,10 @@ def _drifting(sums: Any, i: int, j: int, form: Any, spread: float, out: Any) -> 
 
 @compiled()
 def drifting_table(sums: Any, form: Any, spread: float) -> Any:
-    """As `brownian_table`, each segment with a mean velocity of its own.
+    """Compute the same as `brownian_table` for segments that each have a mean velocity.
 
     Args:
-        sums: As for `brownian_table`, and the sums of h and of the steps along each axis.
+        sums: As for `brownian_table`, then the sums of h and of the steps along each axis.
         form: Shape, rate and log-normalisation of the prior of κ.
         spread: Prior standard deviation of each component of the velocity.
     """
@@ -256,28 +256,28 @@ def drifting_table(sums: Any, form: Any, spread: float) -> Any:
 
 @compiled()
 def drifting_moments(sums: Any, form: Any, spread: float, pairs: Any) -> Any:
-    """Moments of κ and of each component of the velocity, (segment, parameter, moment)."""
+    """Compute moments of κ and each velocity component, (segment, parameter, moment)."""
     n_dim = sums.shape[1] - 4
-    out, found = np.empty((len(pairs), 1 + n_dim, 2)), np.empty(5)
+    out, means = np.empty((len(pairs), 1 + n_dim, 2)), np.empty(5)
     for s in range(len(pairs)):
         i, j = pairs[s, 0], pairs[s, 1]
-        _drifting(sums, i, j, form, spread, found)
-        out[s, 0, 0], out[s, 0, 1] = found[0], found[1]
+        _drifting(sums, i, j, form, spread, means)
+        out[s, 0, 0], out[s, 0, 1] = means[0], means[1]
         for a in range(n_dim):
             moved = sums[j, 4 + a] - sums[i, 4 + a]
-            out[s, 1 + a, 0] = moved * found[2]
-            out[s, 1 + a, 1] = moved * moved * found[3] + found[4]
+            out[s, 1 + a, 0] = moved * means[2]
+            out[s, 1 + a, 1] = moved * moved * means[3] + means[4]
     return out
 
 
 @compiled()
 def _filter(dx: Any, steps: Any, start: Any, candidates: Any, first: int, out: Any) -> None:
-    """Log-determinant and quadratic form from one candidate to each later one, at every node.
+    """Fill in log-determinant and quadratic form from one candidate to each later one, by node.
 
-    Along each axis a state s is predicted and observed by steps a s + …:
-    `steps` holds a, the propagator of s, and the variances of the noise of the step, of step and
-    state together, and of the state; (node, step or one for all, 5). `start` is the variance of s
-    at each position, or one for all.
+    Along each axis a state s is observed through steps a s + noise. `steps` holds a, the propagator
+    of s, the noise variance of the step, the noise covariance of step and state, and the noise
+    variance of the state; (node, step or one for all, 5). `start` is the variance of s at each
+    position, or one for all.
     """
     n_dim = dx.shape[1]
     mean = np.empty(n_dim)
@@ -311,7 +311,7 @@ def _filter(dx: Any, steps: Any, start: Any, candidates: Any, first: int, out: A
 
 @compiled()
 def _node_evidence(n: float, sums: Any, form: Any) -> float:
-    """Log-evidence at a node, the scale integrated out if it has a prior (rate above 0)."""
+    """Compute the log-evidence at a node; integrate over the scale if its prior has a rate > 0."""
     if form[1] > 0:
         return _scale_evidence(n, sums[0], sums[1], form)
     return -0.5 * (n * _LOG_2PI + sums[0] + sums[1])
@@ -321,7 +321,7 @@ def _node_evidence(n: float, sums: Any, form: Any) -> float:
 def filtered_table(
     dx: Any, steps: Any, start: Any, log_weights: Any, form: Any, candidates: Any
 ) -> Any:
-    """Log-evidence of each segment of a model that is filtered at nodes of one parameter.
+    """Compute the log-evidence of each segment of a model filtered at nodes of one parameter.
 
     Args:
         dx: Steps, one row each.
@@ -329,7 +329,7 @@ def filtered_table(
         start: Variance of the state at each position.
         log_weights: Logarithms of the weights of the nodes: prior density times spacing.
         form: Shape, rate and log-normalisation of the prior of the scale; zeros if it has none.
-        candidates: Numbers of steps between which segments lie.
+        candidates: Possible change points, in numbers of steps.
     """
     m, n_nodes, n_dim = len(candidates) - 1, len(steps), dx.shape[1]
     out, sums = np.empty(m * (m + 1) // 2), np.empty((n_nodes, m + 1, 2))
@@ -362,7 +362,7 @@ def filtered_moments(
     nodes: Any,
     pairs: Any,
 ) -> Any:
-    """Moments of the parameter at the nodes, then of the scale if it has a prior; sorted pairs."""
+    """Compute moments of the node parameter, and of the scale if it has a prior; sorted pairs."""
     m, n_nodes, n_dim = len(candidates) - 1, len(steps), dx.shape[1]
     n_parameters = 2 if form[1] > 0 else 1
     out, sums = np.zeros((len(pairs), n_parameters, 2)), np.empty((n_nodes, m + 1, 2))

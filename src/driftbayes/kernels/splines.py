@@ -1,8 +1,8 @@
-"""Sums of cubic B-splines at many points and their derivatives, in compiled loops.
+"""Compiled sums of cubic B-splines at many points, and their derivatives.
 
-Four splines along each axis are not zero at a point. Coefficients are numbered with the last axis
-fastest, `n + 3` of them along an axis of n intervals. Outside the rectangle the splines have the
-values of the nearest place in it, and no slope.
+Four splines along each axis are nonzero at a point. Coefficients are numbered with the last axis
+fastest; an axis of n intervals has n + 3. Outside the rectangle a spline has its value at the
+nearest point of the rectangle, and zero slope.
 """
 
 __all__ = ["spline_adjoint", "spline_information", "spline_values"]
@@ -16,7 +16,7 @@ from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
 
 @compiled(**KERNEL_OPTIONS)
 def _fill(x: Any, low: Any, high: Any, n: Any, weights: Any, slopes: Any) -> Any:
-    """Values and slopes of the four splines at a place along an axis; the number of the first."""
+    """Fill in values and slopes of the four nonzero splines along an axis; return the first."""
     spacing = (high - low) / n
     place = (min(max(x, low), high) - low) / spacing
     first = min(int(place), n - 1)
@@ -35,7 +35,7 @@ def _fill(x: Any, low: Any, high: Any, n: Any, weights: Any, slopes: Any) -> Any
 
 @compiled(**KERNEL_OPTIONS)
 def _fill_all(x: Any, ends: Any, counts: Any, numbers: Any, rows: Any) -> None:
-    """Numbers of the splines that are not zero at a point; their values, then slopes by axis."""
+    """Fill in the numbers of the splines that are nonzero at a point, their values and slopes."""
     weights, slopes = np.empty((2, 4)), np.empty((2, 4))
     first = _fill(x[0], ends[0, 0], ends[1, 0], counts[0], weights[0], slopes[0])
     if len(x) == 1:
@@ -54,7 +54,7 @@ def _fill_all(x: Any, ends: Any, counts: Any, numbers: Any, rows: Any) -> None:
 
 @compiled(**KERNEL_OPTIONS)
 def spline_values(x: Any, ends: Any, counts: Any, coefficients: Any) -> Any:
-    """Values and slopes of fields.
+    """Evaluate fields and their slopes.
 
     Args:
         x: Points (point, dim).
@@ -96,7 +96,7 @@ def spline_values(x: Any, ends: Any, counts: Any, coefficients: Any) -> Any:
 
 @compiled(**KERNEL_OPTIONS)
 def spline_adjoint(x: Any, ends: Any, counts: Any, slopes: Any, out: Any) -> None:
-    """Derivatives by the coefficients from those by values and slopes of the fields.
+    """Turn derivatives by values and slopes of fields into derivatives by coefficients.
 
     Args:
         x: Points (point, dim).
@@ -130,15 +130,15 @@ def spline_adjoint(x: Any, ends: Any, counts: Any, slopes: Any, out: Any) -> Non
 
 @compiled(**KERNEL_OPTIONS)
 def spline_information(x: Any, ends: Any, counts: Any, second: Any, out: Any) -> None:
-    """Second derivatives by coefficients of a field f and of fields u along each axis.
+    """Add up second derivatives by the coefficients of a field f and of a field u along each axis.
 
     Args:
         x: Points (point, dim).
         ends: Lower and upper corner of the rectangle, (2, dim).
         counts: Intervals along each axis.
-        second: Second derivatives (point, 1 + 2 dim, 1 + 2 dim) by f, its slopes and u. Slopes
-            along two axes, a slope and another axis' u, and two u do not mix.
-        out: (1 + 2 dim, coefficient, coefficient), added to: of f and f, f and each u, each u.
+        second: Second derivatives (point, 1 + 2 dim, 1 + 2 dim) by f, its slopes and u. Mixed
+            derivatives of different axes are zero.
+        out: (1 + 2 dim, coefficient, coefficient), added to: f and f, f and each u, each u.
     """
     n, d = x.shape
     m = 4**d

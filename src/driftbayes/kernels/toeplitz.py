@@ -1,7 +1,7 @@
 r"""Compiled Durbin--Levinson recursions: stationary steps at regular times, for many parameters.
 
 $\operatorname{Cov}(x_i, x_j) = c_{i-j}$ with $c_{-l} = c_l^*$. With $\phi_n$ the partial
-correlation at lag n, the variance of what n earlier steps leave of the next is
+correlation at lag n, the variance of a step given n earlier ones is
 $v_n = v_{n-1}(1 - |\phi_n|^2)$.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from driftbayes.kernels.compiled import FAST_OPTIONS, KERNEL_OPTIONS, compiled
 
 
-# Sums over a row of a matrix may be taken in any order, which makes vector instructions of them.
+# Sums over a row may be taken in any order, so that they are vectorised.
 @compiled(**FAST_OPTIONS)
 def form_products(  # type: ignore[no-untyped-def]
     autocovariance, forms, orders, paired, log_variances, products
@@ -78,18 +78,18 @@ def form_products(  # type: ignore[no-untyped-def]
 def run_products(steps, autocovariance, weight, tolerance, sums, orders):  # type: ignore[no-untyped-def]
     """Whiten runs of regular steps themselves, as the filter kernel does, in O(steps x order).
 
-    The recursion stops where the partial correlations have died out: when ln v can change by no
-    more than `tolerance` per step of the longest run, as far as the last correlations tell.
+    The recursion stops where the partial correlations have decayed: when, judging by the last
+    ones, ln v can change by at most `tolerance` per step of the longest run.
 
     Args:
-        steps: Steps of all runs (step, column), where runs begin and end, and where the sums of
-            each run go.
+        steps: Steps of all runs (step, column), first step of each run and end of the last, and
+            the slot of each run in the sums.
         autocovariance: c at lags 0, 1, ..., one row per parameter value; as long as the longest
             window.
         weight: w of ln(1 + w |innovation|² / variance), one per parameter value.
-        tolerance: Largest change of ln v that is left out.
-        sums: Results, all along parameter values last: log-determinants and excess of each slot,
-            products of each slot and pair of columns between them.
+        tolerance: Largest change of ln v that may be neglected.
+        sums: Results, with parameter values along the last axis: log-determinants of each slot,
+            products of each slot and pair of columns, and excess of each slot.
         orders: Result, the order at which the recursion ended.
     """
     dx, offsets, slot = steps
@@ -102,7 +102,7 @@ def run_products(steps, autocovariance, weight, tolerance, sums, orders):  # typ
     shifted = np.empty(n_lags, dtype=autocovariance.dtype)
     innovation = np.empty(n_columns, dtype=dx.dtype)
     for b in range(n_rows):
-        # Row n of the filters leaves of x_n what x_0 ... x_{n-1} do not predict.
+        # Row n of the filters gives the part of x_n that x_0 ... x_{n-1} do not predict.
         filters[0, 0] = 1.0
         backward[:] = 0.0
         backward[0] = 1.0
@@ -122,7 +122,7 @@ def run_products(steps, autocovariance, weight, tolerance, sums, orders):  # typ
                 backward[i] = backward[i] - np.conj(reflection) * shifted[i]
             size = abs(reflection)
             variances[n] = variances[n - 1] * (1 - size) * (1 + size)
-            # Correlations that fall as 1/n leave n times the last square; faster ones leave less.
+            # If correlations fall as 1/n, the rest sums to n times the last square, else to less.
             recent = max(size, 0.9 * recent)
             if n * recent**2 < tolerance:
                 order = n
@@ -155,22 +155,22 @@ def run_products(steps, autocovariance, weight, tolerance, sums, orders):  # typ
 def stack_products(  # type: ignore[no-untyped-def]
     autocovariance, offsets, members, groups, predicted, log_det, quadratic
 ):
-    """Whiten second moments of many data sets; those with the same covariance share its filters.
+    """Whiten second moments of many data sets; data sets of equal covariance share filters.
 
     Args:
         autocovariance: c at lags 0, 1, ..., one row per covariance.
-        offsets: Where the members of each row begin, and where those of the last one end.
-        members: Data sets that are evaluated with each row, one row after another.
-        groups: Of each group, (set, group): the order of its filters; 1 where the second filter
+        offsets: First member of each row, and the end of the last row's members.
+        members: Data sets evaluated with each row, one row after another.
+        groups: For each group, (set, group): the order of its filters; 1 where the second filter
             counts; and T, lower triangle by rows, both halves added, (set, group, pair).
-        predicted: How many displacements are predicted from 0, 1, ... others, (set, order).
+        predicted: Number of displacements predicted from 0, 1, ... others, (set, order).
         log_det: Result, of each member; zero at first.
         quadratic: Result, of each member; zero at first.
     """
     orders, paired, packed = groups
     n_rows, n_lags = autocovariance.shape
     n_groups = orders.shape[1]
-    # Row n: what predicts the first of n + 1 steps, and, one place on, the last of n steps.
+    # Row n: filters for the first of n + 1 steps, and, shifted by one, for the last of n steps.
     backward = np.zeros((n_lags, n_lags))
     shifted = np.zeros((n_lags, n_lags))
     forward = np.empty(n_lags)
@@ -212,7 +212,7 @@ def stack_products(  # type: ignore[no-untyped-def]
                     continue
                 kind = 1 if paired[s, g] > 0 else 0
                 if made[kind] != order:
-                    # Of all pairs of steps, the same for every member with this group.
+                    # Weights of all pairs of steps, the same for every member with this group.
                     place = 0
                     for i in range(order + 1):
                         own = backward[order, i] / variances[order]

@@ -1,6 +1,6 @@
-"""Transition probabilities of a Markov chain on cells and their derivatives, in compiled loops.
+"""Compiled transition probabilities of a Markov chain on cells, and their derivatives.
 
-The series of uniformisation, e^{At} = sum_k w_k M^k with M = I + A/q: every term is non-negative.
+All terms of the uniformisation series e^{At} = sum_k w_k M^k, M = I + A/q, are non-negative.
 """
 
 __all__ = ["evolve_columns", "rate_gradient", "stencil_sums"]
@@ -14,7 +14,7 @@ from driftbayes.kernels.compiled import FAST_OPTIONS, compiled
 
 @compiled(**FAST_OPTIONS)
 def _apply(stay: Any, rates: Any, neighbours: Any, term: Any, out: Any) -> None:
-    """Multiply columns by M: what stays, and what comes from the neighbours."""
+    """Multiply columns by M: the probability that stays, plus that from the neighbours."""
     n, width = term.shape
     for c in range(n):
         for b in range(width):
@@ -30,14 +30,14 @@ def _apply(stay: Any, rates: Any, neighbours: Any, term: Any, out: Any) -> None:
 def evolve_columns(
     stay: Any, incoming: Any, neighbours: Any, weights: Any, cells: Any, out: Any
 ) -> None:
-    """Probabilities of all cells for particles that start in some of them.
+    """Compute the probabilities of all cells for particles from given cells.
 
     Args:
         stay: Diagonal of M, by cell.
         incoming: Entries of M from each neighbour into a cell; zero where there is none.
         neighbours: Number of the neighbour.
-        weights: Of the powers of M.
-        cells: Where particles start.
+        weights: Weights of the powers of M.
+        cells: Cells where particles start.
         out: (cell, start), overwritten.
     """
     n, width = out.shape
@@ -60,15 +60,15 @@ def evolve_columns(
 def rate_gradient(
     stay: Any, incoming: Any, outgoing: Any, neighbours: Any, weights: Any, cells: Any, slope: Any
 ) -> Any:
-    """Derivatives by the entries of M out of each cell, its column's sum held at one.
+    """Compute derivatives by the entries of M out of each cell, with column sums held at one.
 
     Args:
         stay: Diagonal of M, by cell.
         incoming: Entries of M from each neighbour into a cell; zero where there is none.
         outgoing: Entries of M from a cell to each neighbour.
         neighbours: Number of the neighbour.
-        weights: Of the powers of M.
-        cells: Where particles start.
+        weights: Weights of the powers of M.
+        cells: Cells where particles start.
         slope: Derivatives by the probabilities (cell, start).
 
     Returns:
@@ -88,10 +88,10 @@ def rate_gradient(
         for c in range(n):
             for m in range(neighbours.shape[1]):
                 if outgoing[c, m] != 0.0:
-                    other, found = neighbours[c, m], 0.0
+                    other, product = neighbours[c, m], 0.0
                     for b in range(width):
-                        found += term[c, b] * (back[other, b] - back[c, b])
-                    total[c, m] += found
+                        product += term[c, b] * (back[other, b] - back[c, b])
+                    total[c, m] += product
         _apply(stay, outgoing, neighbours, back, next_back)
         back, next_back = next_back, back
         weight = weights[k]

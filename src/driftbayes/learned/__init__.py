@@ -1,4 +1,4 @@
-"""Transition densities learned from displacements, scored beside models."""
+"""Transition densities learned from displacements, and their scores relative to models."""
 
 from driftbayes.learned import describe as _describe  # noqa: F401  (registers descriptions)
 from driftbayes.learned.scores import score_learned

@@ -36,8 +36,8 @@ def describe_learned(result: LearnedScores) -> Card:
     sentences = (
         f"{best} predicts displacements of other trajectories best, by {lead} nats more than "
         f"{second}.",
-        f"{result.training['n_without_previous']:,} displacements have none before them: rows with "
-        "memory take the density without it there, models that of their first displacement.",
+        f"{result.training['n_without_previous']:,} displacements have no previous one: there rows "
+        "with memory use the density without memory, models that of a first displacement.",
         result.remark,
     )
     table = Table(

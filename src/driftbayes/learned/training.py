@@ -170,7 +170,7 @@ def train(
         with jax.numpy_dtype_promotion("standard"):
             networks, state, losses = _chunk(networks, state, batches, data, adam)
         new_losses = np.asarray(losses)
-        # NaN is no improvement: the earlier weights are kept.
+        # NaN does not count as improvement, and the earlier weights are kept.
         better = new_losses < best_losses
         best_losses, n_steps = (
             np.where(better, new_losses, best_losses),

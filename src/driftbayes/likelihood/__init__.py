@@ -1,37 +1,19 @@
-"""The engine room: Gaussian log-densities from structure. It knows no physics."""
+"""Engines that compute Gaussian log-densities; they contain no physics of the models."""
 
 from driftbayes.likelihood.channels import (
     ChannelMoments,
-    ChannelSteps,
     ChannelTerms,
     Collected,
     channel_moments,
     channel_moments_of,
-    channel_moments_terms,
-    channel_steps,
-    channel_steps_terms,
 )
 from driftbayes.likelihood.engines import Engine
-from driftbayes.likelihood.kalman import (
-    GaussianTerms,
-    PaddedSteps,
-    dense_innovations,
-    dense_terms,
-    innovation_terms,
-    kalman_innovations,
-    kalman_terms,
-)
+from driftbayes.likelihood.gaussian import GaussianTerms
 from driftbayes.likelihood.moments import (
     MEMORY,
     SecondMoments,
-    moments_terms,
     second_moments,
     second_moments_of,
-)
-from driftbayes.likelihood.per_trajectory import (
-    TrajectoryPieces,
-    trajectory_pieces,
-    trajectory_terms,
 )
 from driftbayes.likelihood.reduced import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.runs import Context
@@ -41,34 +23,20 @@ from driftbayes.likelihood.toeplitz import durbin_levinson, toeplitz_displacemen
 __all__ = [
     "MEMORY",
     "ChannelMoments",
-    "ChannelSteps",
     "ChannelTerms",
     "Collected",
     "Context",
     "Engine",
     "Formulas",
     "GaussianTerms",
-    "PaddedSteps",
     "ReducedDisplacements",
     "SecondMoments",
     "SummedDisplacements",
     "Sums",
-    "TrajectoryPieces",
     "channel_moments",
     "channel_moments_of",
-    "channel_moments_terms",
-    "channel_steps",
-    "channel_steps_terms",
-    "dense_innovations",
-    "dense_terms",
     "durbin_levinson",
-    "innovation_terms",
-    "kalman_innovations",
-    "kalman_terms",
-    "moments_terms",
     "second_moments",
     "second_moments_of",
     "toeplitz_displacements",
-    "trajectory_pieces",
-    "trajectory_terms",
 ]

@@ -1,4 +1,4 @@
-"""Displacements whose density is computed directly, without sums over steps."""
+"""Displacements whose density is computed directly instead of from sums over steps."""
 
 __all__ = ["AbstractDirect"]
 
@@ -17,7 +17,7 @@ from driftbayes.typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class AbstractDirect(ABC):
-    """Data as inference takes them: their own engine, with values of the density at many points."""
+    """An engine that evaluates the density of displacements at many parameter values."""
 
     data: Displacements
 
@@ -55,12 +55,12 @@ class AbstractDirect(ABC):
 
     @property
     def n_steps(self) -> int:
-        """Steps of the longest run."""
+        """Number of steps of the longest run."""
         return self.data.n_steps
 
     @property
     def n_displacements(self) -> int:
-        """Number of data."""
+        """Number of scalar displacements."""
         return self.data.n_displacements
 
     @property
@@ -70,18 +70,18 @@ class AbstractDirect(ABC):
 
     @property
     def context(self) -> Context:
-        """Where the data are; such models are told in their own way."""
+        """Location of the data, which these models do not use."""
         return Context(np.zeros(self.n_dim))
 
     def thinned(self, n_steps: int) -> tuple[Any, float]:
-        """All data: parts of them are no cheaper to lay out."""
+        """Return all data, since a subset would not be cheaper."""
         return self, 1.0
 
     def sums(self, formulas: Any) -> Any:
-        """No sums over steps are enough."""
+        """Raise an error: these densities are not functions of second moments."""
         msg = "the density of these data has no second moments; use `log_densities`"
         raise DriftbayesError(msg)
 
     @abstractmethod
     def log_densities(self, model: Any, values: Mapping[str, FloatArray]) -> FloatArray:
-        """Ln p of the data, of each value of the parameters."""
+        """Compute ln p of the data at each parameter value."""

@@ -1,7 +1,7 @@
-"""Engines: each takes displacements once, and gives sums for any number of parameter values.
+"""Engines that compute sums over displacements for any number of parameter values.
 
-An engine knows no model. It is given `Formulas`, which say what a model is at many parameter values
-at once, and returns `Sums`, from which the model makes its density.
+An engine does not depend on the model. It evaluates the `Formulas` of a model at many parameter
+values at once and returns `Sums`, from which the model computes its density.
 """
 
 __all__ = [
@@ -13,10 +13,10 @@ __all__ = [
     "lanes_last",
 ]
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,27 +30,28 @@ from driftbayes.likelihood.runs import Context, Runs
 from driftbayes.likelihood.sums import Formulas, SlotForms, Sums, triangle
 from driftbayes.typing import FloatArray
 
-# Matrices of all intervals that are held at a time, in bytes.
+# Memory of the matrices of all intervals, in bytes.
 _MATRIX_BYTES = 16 << 20
-# Runs are shared out among threads in as many parts, whatever the number of threads.
+# Number of parts into which runs are divided for threads, independent of the number of threads, and
+# number of steps from which they are divided.
 _N_PARTS = 4
 _MIN_STEPS = 20_000
-# How many times as much a step costs that has an interval of its own.
+# Relative cost of a step whose interval no other step has.
 _DISTINCT_COST = 4
-# Arrays of the size of a covariance matrix that a dense factorisation holds.
+# Number of arrays of the size of the covariance matrix that a dense factorisation needs.
 _DENSE_COPIES = 8
-# Longest window of the Toeplitz engine, and how far ln L may be from that of longer ones.
+# Longest window of the Toeplitz engine, and error of ln L allowed for shorter windows.
 _MAX_LAGS = 4096
 _TOLERANCE = 1e-4
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """What inference needs of an engine."""
+    """Interface of an engine for inference."""
 
     @property
     def noisy(self) -> bool:
-        """Whether the error of some fix is known: no parameter scales the whole covariance."""
+        """Whether some fix has a known error, so that no parameter scales the whole covariance."""
         ...
 
     @property
@@ -65,15 +66,15 @@ class Engine(Protocol):
 
     @property
     def context(self) -> "Context":
-        """Where the data are."""
+        """Location of the data."""
         ...
 
     def sums(self, formulas: Formulas) -> Sums:
-        """Sums of each row of the formulas."""
+        """Compute the sums for each row of the formulas."""
         ...
 
     def thinned(self, n_steps: int) -> "tuple[Engine, float]":
-        """An engine with fewer data, about `n_steps`, and how many times fewer they are."""
+        """Return an engine with about `n_steps` steps, and the factor by which they are fewer."""
         ...
 
     @property
@@ -84,17 +85,16 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FilterEngine:
-    """State-space models: any times, any errors, O(steps).
+    """Kalman filter for state-space models, with any times and errors, in O(steps).
 
     Args:
         runs: The data.
-        is_summed: Whether sums are over all axes, as those of second moments: for models to which
-            all axes are alike. Formulas are then the same for any number of axes.
+        is_summed: Whether sums are over all axes, for models with identical axes. The formulas then
+            do not depend on the number of axes.
     """
 
     runs: Runs
     is_summed: bool = False
-    kind: ClassVar[str] = "filter"
 
     @property
     def n_slots(self) -> int:
@@ -107,7 +107,7 @@ class FilterEngine:
 
     @property
     def n_dim(self) -> int:
-        """Axes of the sums."""
+        """Number of axes of the sums."""
         return 1 if self.is_summed else self.runs.n_dim
 
     @property
@@ -123,15 +123,15 @@ class FilterEngine:
         return float(self.runs.intervals[0])
 
     def thinned(self, n_steps: int) -> "tuple[FilterEngine, float]":
-        # Where most intervals are distinct, matrices cost several times what the filter does.
+        # If many intervals are distinct, the matrices cost several times as much as the filter.
         if len(self.runs.intervals) > len(self.runs.columns) // 4:
             n_steps //= _DISTINCT_COST
         runs, factor = self.runs.thinned(n_steps)
-        return (self, 1.0) if runs is self.runs else (FilterEngine(runs, self.is_summed), factor)
+        return (self, 1.0) if runs is self.runs else (replace(self, runs=runs), factor)
 
     @cached_property
     def _parts(self) -> list[Runs]:
-        """Runs in parts of about as many steps."""
+        """Parts of the runs with similar numbers of steps."""
         runs = self.runs
         n_runs = len(runs.slot)
         if runs.n_slots > 1 or n_runs == 1 or len(runs.columns) < _MIN_STEPS:
@@ -143,11 +143,11 @@ class FilterEngine:
 
     @cached_property
     def tracks(self) -> Tracks | None:
-        """Runs by length, where they are short and regular."""
+        """Runs by length if they are short and regular, otherwise None."""
         return tracks_of(self.runs)
 
     def slot_forms(self, formulas: Formulas) -> SlotForms:
-        """Gaussian terms of each slot, for models that judge every trajectory by itself."""
+        """Compute the Gaussian terms of each slot."""
         if self.tracks is not None:
             return self.tracks.forms(formulas)
         sums, n_dim = self.sums(formulas), self.n_dim
@@ -157,11 +157,11 @@ class FilterEngine:
     def sums(self, formulas: Formulas) -> Sums:
         runs = self.runs
         n_state = formulas.n_state()
-        # As many rows at a time as their matrices and their slots leave room for.
+        # As many rows at a time as fit in memory with their matrices and slots.
         row_bytes = 16 * (2 * n_state**2 * len(runs.intervals) + 4 * runs.n_slots)
         at_once = max(_MATRIX_BYTES // row_bytes, 1)
         pieces = [
-            self._some(formulas.part(slice(low, low + at_once)))
+            self._filter_rows(formulas.part(slice(low, low + at_once)))
             for low in range(0, formulas.n_rows, at_once)
         ]
         if len(pieces) == 1:
@@ -174,7 +174,7 @@ class FilterEngine:
             ),
         )
 
-    def _some(self, formulas: Formulas) -> Sums:
+    def _filter_rows(self, formulas: Formulas) -> Sums:
         from driftbayes.kernels.filter import LANES
 
         runs, n_rows = self.runs, formulas.n_rows
@@ -203,19 +203,19 @@ class FilterEngine:
         return Sums(n_columns * runs.n, n_columns * log_det.T, total, excess.T)
 
     def whiten(self, formulas: Formulas, steps: NDArray[Any]) -> tuple[NDArray[Any], FloatArray]:
-        """Innovations of unit variance: what the earlier steps of a run do not predict of each.
+        """Compute innovations of unit variance: the normalised errors of one-step predictions.
 
         Args:
             formulas: One row for each data set, or one for all.
             steps: Data sets with the runs, intervals and errors of the engine, (set, step, column).
 
         Returns:
-            Innovations, (set, step, column), and the variance that each had, (set, step).
+            Innovations, (set, step, column), and their variances, (set, step).
         """
         return self._transform(formulas, steps, backwards=False)
 
     def colour(self, formulas: Formulas, kicks: NDArray[Any]) -> NDArray[Any]:
-        """Steps whose innovations of unit variance are the kicks; `whiten` undone."""
+        """Compute steps from their innovations of unit variance, the inverse of `whiten`."""
         return self._transform(formulas, kicks, backwards=True)[0]
 
     def _transform(
@@ -229,26 +229,27 @@ class FilterEngine:
             low: int, matrices: NDArray[Any], start: NDArray[Any], extra: FloatArray
         ) -> None:
             block = slice(low, low + LANES)
-            own, sizes = _transformed(
+            found[block], variances[block] = _transform_block(
                 self.runs, given[block], matrices, start, extra, backwards=backwards
             )
-            found[block], variances[block] = own, sizes
 
         lows = range(0, len(given), LANES)
         if formulas.n_rows == 1:
             shared = self._lanes(formulas)
             run_in_threads(transform, [(low, *shared) for low in lows])
             return found, variances
-        # Matrices of as many blocks at a time as there are threads.
+        # One block of matrices per thread at a time.
         n_threads = count_threads()
         for i in range(0, len(lows), n_threads):
-            some = lows[i : i + n_threads]
-            parts = [(low, *self._lanes(formulas.part(slice(low, low + LANES)))) for low in some]
-            run_in_threads(transform, parts)
+            tasks = [
+                (low, *self._lanes(formulas.part(slice(low, low + LANES))))
+                for low in lows[i : i + n_threads]
+            ]
+            run_in_threads(transform, tasks)
         return found, variances
 
     def _lanes(self, formulas: Formulas) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
-        """Matrices, initial covariance and variance of every fix of at most LANES rows."""
+        """Compute matrices, initial covariance and error variance of at most LANES rows."""
         start, extra, _ = formulas.starts()
         intervals = self.runs.intervals
         return (
@@ -259,7 +260,7 @@ class FilterEngine:
 
 
 def lanes_last(values: NDArray[Any], n_blocks: int) -> NDArray[Any]:
-    """(row, ...) as (block, ..., lane), the last block filled up with its last row."""
+    """Reorder (row, ...) to (block, ..., lane), padding the last block with its last row."""
     from driftbayes.kernels.filter import LANES
 
     missing = n_blocks * LANES - len(values)
@@ -298,7 +299,7 @@ def _filter(
     return log_det, products, excess
 
 
-def _transformed(
+def _transform_block(
     runs: Runs,
     given: NDArray[Any],
     matrices: NDArray[Any],
@@ -307,12 +308,12 @@ def _transformed(
     *,
     backwards: bool,
 ) -> tuple[NDArray[Any], FloatArray]:
-    """Innovations of at most LANES data sets, or steps from them, and their variances."""
+    """Compute innovations of at most LANES data sets, or steps from them, and variances."""
     from driftbayes.kernels.filter import LANES
     from driftbayes.kernels.innovations import innovation_kernel
 
     n_sets, n_steps, n_columns = given.shape
-    lanes = np.ascontiguousarray(lanes_last(given, 1)[0])
+    lanes = lanes_last(given, 1)[0]
     found, variances = np.empty_like(lanes), np.empty((n_steps, LANES))
     n_state = round(np.sqrt(len(start) / LANES))
     kernel = innovation_kernel(n_state, n_columns, backwards=backwards)
@@ -324,20 +325,19 @@ def _transformed(
 
 @dataclass(frozen=True, eq=False)
 class MomentsEngine:
-    """Regular exact data of which second moments are kept: the same cost for any number of data.
+    """Second moments of regular exact data, at the same cost for any number of data.
 
     Args:
-        moments: Summed over axes, or with the axes apart.
+        moments: Second moments, summed over axes or with separate axes.
         is_turning: Whether steps are complex numbers.
     """
 
     moments: SecondMoments | ChannelMoments
     is_turning: bool = False
-    kind: ClassVar[str] = "moments"
 
     @property
     def noisy(self) -> bool:
-        """Never: moments are those of exact positions."""
+        """Always false, since positions are exact."""
         return False
 
     @property
@@ -365,7 +365,7 @@ class MomentsEngine:
 
     @cached_property
     def _forms(self) -> NDArray[Any]:
-        """(group, kind of product, step, step)."""
+        """Forms of each group and pair of columns, (group, pair, step, step)."""
         f = np.asarray(self.moments.forms, dtype=np.float64)
         if isinstance(self.moments, SecondMoments):
             return np.ascontiguousarray(f[:, None])
@@ -388,22 +388,22 @@ class MomentsEngine:
         products = np.zeros((n_rows, forms.shape[1]), dtype=forms.dtype)
         orders = np.asarray(moments.orders, dtype=np.int64)
         paired = np.asarray(moments.paired, dtype=np.float64)
-        # Groups that only fill up a stack are empty.
-        there = np.flatnonzero(np.any(forms != 0, axis=(1, 2, 3)))
-        given = (np.ascontiguousarray(forms[there]), orders[there], paired[there])
+        # Empty groups are padding.
+        used_groups = np.flatnonzero(np.any(forms != 0, axis=(1, 2, 3)))
+        groups = np.ascontiguousarray(forms[used_groups]), orders[used_groups], paired[used_groups]
         n_tasks = min(count_threads(), -(-n_rows // 64))
         edges = np.linspace(0, n_rows, n_tasks + 1).astype(int)
         run_in_threads(
-            lambda a, b: form_products(covariance[a:b], *given, logs[a:b], products[a:b]),
+            lambda a, b: form_products(covariance[a:b], *groups, logs[a:b], products[a:b]),
             list(pairwise(edges)),
         )
         predicted = np.asarray(moments.predicted, dtype=np.float64)
         used = predicted > 0
         log_det = logs[:, used] @ predicted[used]
         n = np.array([predicted.sum()])
-        return Sums(n, log_det[:, None], self._matrix(products), np.zeros((n_rows, 1)))
+        return Sums(n, log_det[:, None], self._unpack(products), np.zeros((n_rows, 1)))
 
-    def _matrix(self, products: NDArray[Any]) -> NDArray[Any]:
+    def _unpack(self, products: NDArray[Any]) -> NDArray[Any]:
         if not self.is_turning:
             n_columns = int((np.sqrt(8 * products.shape[1] + 1) - 1) / 2)
             return triangle(products.T[None], n_columns)
@@ -416,17 +416,11 @@ class MomentsEngine:
 
 @dataclass(frozen=True, eq=False)
 class ToeplitzEngine(FilterEngine):
-    """Models without a state space at regular times, by the Durbin--Levinson recursion.
+    """Durbin--Levinson recursion for models without a state-space form at regular times.
 
-    Errors must have one size for all fixes. Runs longer than the longest window are predicted from
-    that many steps; shorter windows are enough where the partial correlations have died out.
+    All fixes must have the same error variance. Steps beyond the longest window are predicted from
+    one window; the window is shorter where partial correlations become negligible.
     """
-
-    kind: ClassVar[str] = "toeplitz"
-
-    def thinned(self, n_steps: int) -> "tuple[ToeplitzEngine, float]":
-        runs, factor = self.runs.thinned(n_steps)
-        return (self, 1.0) if runs is self.runs else (ToeplitzEngine(runs), factor)
 
     @property
     def _n_lags(self) -> int:
@@ -434,16 +428,16 @@ class ToeplitzEngine(FilterEngine):
 
     @property
     def n_later(self) -> int:
-        """Scalar steps that are predicted from the longest window and not from all before them."""
+        """Number of scalar steps predicted from the longest window, not from all earlier steps."""
         beyond = np.maximum(np.diff(self.runs.offsets) - self._n_lags, 0)
         return int(beyond.sum()) * self.runs.n_dim
 
     def covariances(self, formulas: Formulas, n_lags: int | None = None) -> FloatArray:
-        """Autocovariances of steps with the errors of their fixes, (row, lag).
+        """Compute autocovariances of steps including measurement errors, (row, lag).
 
         Args:
-            formulas: The model.
-            n_lags: Number of lags; by default those of the longest window.
+            formulas: Formulas of the model.
+            n_lags: Number of lags; by default the length of the longest window.
         """
         covariance = formulas.autocovariances(self.runs.tau, n_lags or self._n_lags)
         covariance[:, 0] += 2 * self.runs.error[0]
@@ -458,10 +452,10 @@ class ToeplitzEngine(FilterEngine):
         n_pairs, n_slots = n_columns * (n_columns + 1) // 2, runs.n_slots
         tolerance = _TOLERANCE / len(runs.columns)
 
-        def whiten(some: Formulas) -> tuple[FloatArray, ...]:
-            weight = some.starts()[2][:, 0]
-            covariance = self.covariances(some)
-            n = some.n_rows
+        def whiten(part: Formulas) -> tuple[FloatArray, ...]:
+            weight = part.starts()[2][:, 0]
+            covariance = self.covariances(part)
+            n = part.n_rows
             out = np.zeros((n_slots, n)), np.zeros((n_slots, n_pairs, n)), np.zeros((n_slots, n))
             steps, orders = (runs.columns, runs.offsets, runs.slot), np.zeros(n, dtype=np.int64)
             run_products(steps, covariance, weight, tolerance, out, orders)
@@ -484,7 +478,7 @@ class ToeplitzEngine(FilterEngine):
         n_lags = int(np.diff(runs.offsets).max())
         found, variances = np.empty_like(given), np.empty(given.shape[:2])
         covariance = self.covariances(formulas, n_lags)
-        # Data sets with the same parameters are further columns of one.
+        # Data sets with the same parameters become columns of one.
         at_once = len(given) // n_rows
 
         def transform(row: int) -> None:
@@ -502,13 +496,11 @@ class ToeplitzEngine(FilterEngine):
 
 @dataclass(frozen=True, eq=False)
 class DenseEngine(FilterEngine):
-    """Models without a state space at irregular times: one factorisation of O(steps³) per run."""
-
-    kind: ClassVar[str] = "dense"
+    """Cholesky factorisation for models without a state-space form, O(steps³) per run."""
 
     @property
     def evaluation_bytes(self) -> int:
-        """Memory of the covariance of the longest run, and of what it is made from."""
+        """Memory needed for the covariance of the longest run, with intermediate arrays."""
         return 8 * _DENSE_COPIES * (int(np.diff(self.runs.offsets).max()) + 1) ** 2
 
     def thinned(self, n_steps: int) -> "tuple[DenseEngine, float]":

@@ -1,38 +1,37 @@
-r"""Particles in one flow: kicks that are correlated in space.
+r"""Joint likelihood of particles in one flow, with noise that is correlated in space.
 
-At each step the kicks of all particles have the covariance of one particle times the correlation
-of the flow between the positions at which the step begins,
+At each step the noise of all particles has the covariance of one particle times the correlation of
+the flow between the positions at which the step begins,
 
 $$R = (1 - a)\,C(|x_p - x_q|; \ell) + a\,\delta_{pq},$$
 
-with a the share that is each particle's own. Given these positions the density of the steps is
-Gaussian, one factorisation per step of a model without memory, one step of a Kalman filter of all
-velocities for one with memory. The positions at which a step begins follow from earlier steps, so
-that the product over steps is the density of all of them.
+with a the share that is independent between particles. Given these positions the density of the
+steps is Gaussian: a model without memory takes one factorisation per step, a model with memory one
+step of a Kalman filter of all velocities. The positions at which a step begins depend on earlier
+steps only, so that the product over steps is the joint density.
 
-Velocities of particles that are seen first together have their stationary covariance times R. One
-that is seen first later has its stationary distribution given the velocities of the others.
+Velocities of particles that appear together have their stationary covariance times R. A particle
+that appears later has its stationary distribution given the velocities of the others.
 
-**Distances.** In a periodic domain those of the nearest images. Matérn's correlation of these is
-positive definite only for lengths well below the period; where a factorisation fails, the density
-is zero. On the earth they are chords through it, of which Matérn's correlation is positive definite
-whatever its order; of arcs it is not beyond order 1/2. To 1,000 km a chord is shorter than the arc
-by 0.1 %. Components along east and north are compared with those along east and north elsewhere, or
-all along the axes of the centre if these were carried there (`data/tangent.py`). Eddies also need
-the direction from one particle to another: it is taken on the tangent plane at the centre.
+**Distances.** In a periodic domain, distances are to the nearest images. Matérn's correlation is
+then positive definite only for lengths well below the period; if a factorisation fails, the density
+is zero. On the earth, distances are chords, for which Matérn's correlation of any order is positive
+definite; for arcs it is so only up to order 1/2. At 1,000 km a chord is 0.1 % shorter than the arc.
+Components are east and north at each place, or along transported axes of the centre
+(`data/tangent.py`). Eddies also need the direction between particles, which is taken on the tangent
+plane at the centre.
 
-**Many particles.** Of a model without memory, compact groups of particles are put in the order of
-their first coordinate, and each is conditioned on its nearest particles among those before
-(Vecchia's approximation in groups, Guinness 2018): with all of them as neighbours it is exact.
-Groups matter because of the share that is each particle's own: with it, single particles would need
-hundreds of neighbours. The filter of a model with memory carries all velocities, and is exact or
-refused.
+**Many particles.** In a model without memory, compact groups of particles are sorted by their first
+coordinate, and each group is conditioned on its nearest particles in earlier groups (Vecchia's
+approximation in groups, Guinness 2018). With all earlier particles as neighbours it is exact.
+Single particles instead of groups would need hundreds of neighbours because of the share a. The
+filter of a model with memory covers all velocities exactly, up to a limit on their number.
 
-**Errors of positions.** One filter of all positions and velocities (`flow_errors.py`), with
+**Measurement errors.** One filter covers all positions and velocities (`flow_errors.py`), with
 correlations between fixes: an approximation for errors much smaller than the correlation length.
 
-**GPU.** Where JAX has one, it is used for particles that are there all the time
-and seen exactly (`flow_accelerator.py`).
+**GPU.** If JAX has a GPU, it is used for particles that are present at all times and observed
+without errors (`flow_accelerator.py`).
 """
 
 __all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
@@ -40,7 +39,7 @@ __all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -59,34 +58,32 @@ if TYPE_CHECKING:
     from driftbayes.likelihood.flow_accelerator import Crowd
     from driftbayes.likelihood.flow_errors import NoisyStep
 
-# Particles of which the covariance is factorised: of models without memory, beyond which each
-# particle is conditioned on neighbours, and of models with memory, beyond which they are refused.
+# Largest number of particles for one factorisation: without memory, where more are conditioned on
+# neighbours, and with memory, where more raise an error.
 _MAX_EXACT, _MAX_PARTICLES = 1_000, 2_000
-# Particles of a group, and its neighbours among those before it. From about `_MAX_EXACT` particles
-# on this takes less time than one factorisation of all.
+# Particles of a group, and its neighbours in earlier groups. Above about `_MAX_EXACT` particles
+# this is faster than one factorisation of all.
 _GROUP, _N_NEIGHBOURS = 128, 256
-# Length, own share, share of divergence (NaN if axes are independent), smoothness.
+# Length, individual share, divergent share (NaN if axes are independent), smoothness.
 _Shape: TypeAlias = tuple[float, float, float, float]
-# Smoothness of Matérn's correlations that have a closed form.
-SMOOTHNESS = (0.5, 1.5, 2.5)
-# Particles for which compiled loops are faster than a library's factorisations.
+# Largest number of particles for which compiled loops are faster than LAPACK.
 _FEW = 64
-# Particles by which modes are sought before all are looked at.
+# Number of particles used to search for posterior modes.
 _N_SEARCHED = 48
-# Particles from which on a GPU is used where there is one.
+# Smallest number of particles for which a GPU is used.
 _MIN_ACCELERATED = 128
-# Distances of all steps that are kept, in bytes.
-_KEPT_BYTES = 400 << 20
+# Memory of the stored distances of all steps, in bytes.
+_MAX_DISTANCE_BYTES = 400 << 20
 
 
 def check_smoothness(smoothness: float) -> None:
-    """Refuse a smoothness without a closed form."""
-    if smoothness not in SMOOTHNESS:
+    """Raise an error for a smoothness without a closed form."""
+    if smoothness not in (0.5, 1.5, 2.5):
         raise DriftbayesError(f"nu of a flow must be fixed at 0.5, 1.5 or 2.5, got {smoothness:g}")
 
 
 def _nearest(apart: FloatArray, period: Sequence[float | None] | None) -> FloatArray:
-    """Separations of the nearest images, from those of any images, which are overwritten."""
+    """Reduce separations to the nearest images, in place."""
     for axis, length in enumerate(period or ()):
         if length is not None:
             apart[..., axis] -= length * np.round(apart[..., axis] / length)
@@ -94,7 +91,7 @@ def _nearest(apart: FloatArray, period: Sequence[float | None] | None) -> FloatA
 
 
 def distances(x: FloatArray, period: Sequence[float | None] | None = None) -> FloatArray:
-    """Distances between all pairs of points, of the nearest images in a periodic domain.
+    """Compute distances between all pairs, to the nearest images in a periodic domain.
 
     Args:
         x: Positions, (particle, axis).
@@ -115,18 +112,18 @@ def flow_correlation(
     divergence: float,
     period: Sequence[float | None] | None = None,
 ) -> FloatArray:
-    r"""Correlation of the flow between points: of each axis by itself, or of both in the plane.
+    r"""Compute the correlation of the flow between points, for one axis or both in the plane.
 
-    With C along the separation and $C + r C'$ across it the flow is free of divergence, the other
-    way round free of rotation. The first has the share $1 - \delta$ of the variance, the second δ.
+    With C along the separation and $C + r C'$ across it the flow is nondivergent; with both
+    exchanged it is irrotational. Their shares of the variance are $1 - \delta$ and δ.
 
     Args:
         x: Positions, (particle, axis).
         r: Distances between them.
         length: Correlation length ℓ.
         smoothness: 1/2, 3/2 or 5/2.
-        divergence: Share δ of the variance in motion free of rotation; NaN if axes are independent
-            and each has the correlation C.
+        divergence: Share δ of the variance in irrotational motion; NaN if axes are independent and
+            each has the correlation C.
         period: Length of the domain along each axis, None where it is not periodic.
 
     Returns:
@@ -139,7 +136,7 @@ def flow_correlation(
 def _correlation(
     x: FloatArray, r: FloatArray, shape: _Shape, period: Sequence[float | None] | None
 ) -> FloatArray:
-    """The same of the kicks, of which a share is each particle's own."""
+    """Correlation of the noise, with a share that is independent between particles."""
     from driftbayes.kernels.flow import correlate
 
     size = len(x) if np.isnan(shape[2]) else 2 * len(x)
@@ -150,26 +147,26 @@ def _correlation(
 
 
 def _periods(period: Sequence[float | None] | None, n_dim: int) -> FloatArray:
-    """The same with 0 for an axis that is not periodic, as kernels take it."""
+    """Replace None by 0 for axes that are not periodic, as kernels expect."""
     return np.array([length or 0.0 for length in period or (None,) * n_dim])
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """What happens at one sampling time.
+    """Positions and steps of all particles at one sampling time.
 
     Args:
-        who: Which particle each row is.
-        kept: Of the particles of the step before, those that are still there.
-        n_new: Number of particles that are seen first.
-        x: Positions at which the step begins, those kept first; in space if they are on the earth.
+        particles: Index of the particle in each row.
+        kept: Particles of the previous step that are still present.
+        n_new: Number of new particles.
+        x: Positions at which the step begins, kept particles first; in 3D if on the earth.
         plane: The same on a plane, for eddies.
         dx: Steps.
-        begin_error: Variance of the error of the fix at which each begins.
-        end_error: Of that at which it ends.
+        begin_error: Error variance of the fix at which each step begins.
+        end_error: Error variance of the fix at which it ends.
     """
 
-    who: IntArray
+    particles: IntArray
     kept: IntArray
     n_new: int
     x: FloatArray
@@ -179,10 +176,10 @@ class _Step:
     end_error: FloatArray
 
     def part(self, rows: IntArray, kept: IntArray) -> "_Step":
-        """Some of the particles, of which `kept` were among those of the part before."""
+        """Select particles, of which `kept` are among those selected at the previous step."""
         x = self.x[rows]
         return _Step(
-            *(self.who[rows], kept, len(rows) - len(kept), x),
+            *(self.particles[rows], kept, len(rows) - len(kept), x),
             x if self.plane is self.x else self.plane[rows],
             *(self.dx[rows], self.begin_error[rows], self.end_error[rows]),
         )
@@ -190,7 +187,7 @@ class _Step:
 
 @dataclass(frozen=True, eq=False)
 class FlowEngine:
-    """All particles together, in a flow that is correlated in space.
+    """Engine of all particles together, in a flow that is correlated in space.
 
     Args:
         steps: Steps of all particles, by time.
@@ -198,8 +195,8 @@ class FlowEngine:
         n_dim: Number of axes.
         n: Number of steps of all particles.
         period: Length of the domain along each axis, None where it is not periodic.
-        n_neighbours: Of models without memory, how many neighbours a group of particles is
-            conditioned on where there are more than `_MAX_EXACT`.
+        n_neighbours: Number of neighbours on which a group of particles is conditioned if there are
+            more than `_MAX_EXACT`, in models without memory.
     """
 
     steps: Sequence[_Step]
@@ -208,11 +205,10 @@ class FlowEngine:
     n: int
     period: tuple[float | None, ...] | None = None
     n_neighbours: int = _N_NEIGHBOURS
-    kind: ClassVar[str] = "flow"
 
     @property
     def context(self) -> Context:
-        """Where the data are; the model asks for nothing."""
+        """Location of the data, which the model does not use."""
         return Context(np.zeros(self.n_dim))
 
     @property
@@ -222,22 +218,22 @@ class FlowEngine:
 
     @cached_property
     def noisy(self) -> bool:
-        """Whether the error of some fix is known."""
+        """Whether some fix has a known error."""
         return self.largest_error > 0
 
     @cached_property
     def largest_error(self) -> float:
-        """Largest known variance of the error of a fix."""
+        """Largest known error variance of a fix."""
         errors = (max(step.begin_error.max(), step.end_error.max()) for step in self.steps)
         return float(max(errors))
 
     @cached_property
-    def n_most(self) -> int:
-        """Number of particles at the step that has most."""
+    def max_particles(self) -> int:
+        """Largest number of particles at a step."""
         return max(len(step.dx) for step in self.steps)
 
     def thinned(self, n_steps: int) -> "tuple[FlowEngine, float]":
-        """Fewer particles, and the first steps of these, about as many as asked for."""
+        """Reduce to the first steps of fewer particles, about `n_steps` in all."""
         engine = self._with_few_particles()
         few = max(int(n_steps / engine.n * len(engine.steps)), 8)
         steps = engine.steps[:few]
@@ -245,40 +241,40 @@ class FlowEngine:
         return (self, 1.0) if n == self.n else (replace(self, steps=steps, n=n), self.n / n)
 
     def _with_few_particles(self) -> "FlowEngine":
-        """Some particles that are close to each other, and some that are not."""
-        if self.n_most <= _N_SEARCHED:
+        """Select some particles close to each other and some far apart."""
+        if self.max_particles <= _N_SEARCHED:
             return self
         fullest = max(self.steps, key=lambda step: len(step.dx))
-        chosen = fullest.who[_close_and_far(fullest.x, self.period)]
+        chosen = fullest.particles[_close_and_far(fullest.x, self.period)]
         steps, before = [], np.zeros(0, dtype=np.int64)
-        former: _Step | None = None
+        previous: _Step | None = None
         for step in self.steps:
-            rows = np.flatnonzero(np.isin(step.who, chosen))
-            went_on = np.zeros(0, dtype=np.int64) if former is None else former.who[step.kept]
-            who, former = step.who[rows], step
+            rows = np.flatnonzero(np.isin(step.particles, chosen))
+            remaining = before[:0] if previous is None else previous.particles[step.kept]
+            particles, previous = step.particles[rows], step
             if len(rows):
-                kept = np.flatnonzero(np.isin(before, went_on) & np.isin(before, who))
+                kept = np.flatnonzero(np.isin(before, remaining) & np.isin(before, particles))
                 steps.append(step.part(rows, kept))
-            before = who
+            before = particles
         n = sum(len(step.dx) for step in steps)
-        # Where particles change, those of one moment may say little of the rest.
+        # If particles come and go, those of one time may not represent the rest.
         return replace(self, steps=steps, n=n) if n >= len(chosen) * len(self.steps) / 2 else self
 
     @property
     def max_exact(self) -> int:
-        """Number of particles beyond which those of models without memory are conditioned."""
+        """Number of particles above which models without memory are approximated."""
         return _MAX_EXACT
 
     def finer(self) -> "FlowEngine | None":
-        """The same with twice as many neighbours; None if nothing is left out."""
-        if self.n_most <= _MAX_EXACT:
+        """Return the engine with twice as many neighbours; None if it is already exact."""
+        if self.max_particles <= _MAX_EXACT:
             return None
         return replace(self, n_neighbours=2 * self.n_neighbours)
 
     @cached_property
-    def _keeps(self) -> bool:
-        """Whether distances are kept from one parameter value to the next."""
-        return sum(8 * len(step.x) ** 2 for step in self.steps) <= _KEPT_BYTES
+    def _stores_distances(self) -> bool:
+        """Whether distances are stored between parameter values."""
+        return sum(8 * len(step.x) ** 2 for step in self.steps) <= _MAX_DISTANCE_BYTES
 
     @cached_property
     def _distances(self) -> list[FloatArray]:
@@ -291,28 +287,28 @@ class FlowEngine:
         return [distances(step.plane, self.period) for step in self.steps]
 
     def _at_step(self, k: int, *, is_tensor: bool) -> tuple[FloatArray, FloatArray]:
-        """Positions and distances at a step."""
+        """Return positions and distances at a step."""
         x = self.steps[k].plane if is_tensor else self.steps[k].x
-        if not self._keeps:
+        if not self._stores_distances:
             return x, distances(x, self.period)
         return x, (self._plane_distances if is_tensor else self._distances)[k]
 
     @cached_property
-    def _are_always_there(self) -> bool:
+    def _always_present(self) -> bool:
         """Whether no particle comes or goes."""
         n = len(self.steps[0].x)
         return all(not step.n_new and len(step.kept) == n for step in self.steps[1:])
 
     @cached_property
     def _is_few(self) -> bool:
-        """Whether these are few particles that are there all the time."""
-        return self._are_always_there and self.n_most <= _FEW and self._keeps
+        """Whether there are few particles, all present at all times."""
+        return self._always_present and self.max_particles <= _FEW and self._stores_distances
 
     def _crowd(self, *, is_tensor: bool) -> "Crowd | None":
-        """The data for a GPU, if there is one and it is worth while."""
+        """Return the data for a GPU, if there is one and enough particles for it."""
         from driftbayes.likelihood.flow_accelerator import Crowd, accelerator
 
-        if not self._are_always_there or self.n_most < _MIN_ACCELERATED:
+        if not self._always_present or self.max_particles < _MIN_ACCELERATED:
             return None
         device = accelerator()
         if device is None:
@@ -325,7 +321,7 @@ class FlowEngine:
 
     @cached_property
     def _few(self) -> dict[bool, tuple[FloatArray, FloatArray, FloatArray]]:
-        """Positions, distances and steps by time, for axes that are independent or not."""
+        """Positions, distances and steps by time, for independent and for correlated axes."""
         dx = np.stack([step.dx for step in self.steps])
         places = {
             is_tensor: [self._at_step(k, is_tensor=is_tensor) for k in range(len(self.steps))]
@@ -343,27 +339,27 @@ class FlowEngine:
 
     @cached_property
     def _groups(self) -> dict[tuple[int, bool], list[tuple[IntArray, int]]]:
-        """Groups by step and whether on the plane, filled as they are asked for."""
+        """Cache of groups, by step and whether on the plane."""
         return {}
 
     def _no_products(self, *, is_tensor: bool) -> FloatArray:
-        """Zeros to add products to: of all axes, or of one column that holds them."""
+        """Return zeros for the products of all axes, or of one column that holds them."""
         size = 1 if is_tensor else self.n_dim
         return np.zeros((size, size))
 
     def _conditioned(self, k: int, shape: _Shape) -> tuple[float, FloatArray]:
-        """Log-determinant and products at a step, each group given its neighbours before it."""
+        """Compute log-determinant and products at a step, each group given its neighbours."""
         step, is_tensor = self.steps[k], not np.isnan(shape[2])
         x = step.plane if is_tensor else step.x
         if (k, is_tensor) not in self._groups:
             self._groups[k, is_tensor] = _groups(x, self.n_neighbours, self.period)
         log_det, total = 0.0, self._no_products(is_tensor=is_tensor)
-        for who, n_own in self._groups[k, is_tensor]:
-            near = x[who]
+        for members, n_own in self._groups[k, is_tensor]:
+            near = x[members]
             corr = _correlation(near, distances(near, self.period), shape, self.period)
-            n, dx = len(who), step.dx[who]
+            n, dx = len(members), step.dx[members]
             if is_tensor:
-                # Both components of the group come last.
+                # Both components of the particles of the group come last.
                 rows = np.arange(2 * n).reshape(2, n)
                 rows = np.concatenate([rows[:, :-n_own].ravel(), rows[:, -n_own:].ravel()])
                 corr, dx = corr[np.ix_(rows, rows)], dx.T.reshape(-1, 1)[rows]
@@ -387,7 +383,7 @@ class FlowEngine:
         self._check(numbers, has_memory=has_memory)
         is_tensor = not np.isnan(numbers[2][0])
         crowd = None
-        if not has_errors and (has_memory or self.n_most <= _MAX_EXACT):
+        if not has_errors and (has_memory or self.max_particles <= _MAX_EXACT):
             crowd = self._crowd(is_tensor=is_tensor)
         if has_errors:
             noisy = [(*task, error) for task, error in zip(tasks, extra.tolist(), strict=True)]
@@ -400,11 +396,11 @@ class FlowEngine:
         elif self._is_few:
             found = run_in_threads(self._one, tasks)
         else:
-            # Factorisations have threads of their own, which would compete with these.
+            # LAPACK has its own threads, which would compete with these.
             found = [self._one(*task) for task in tasks]
         log_det, products = (np.stack(part) for part in zip(*found, strict=True))
         if is_tensor:
-            # Both axes together were one column.
+            # Both axes were one column.
             log_det, products = log_det / 2, np.eye(2) * products / 2
         n = np.array([float(self.n)])
         return Sums(n, log_det[:, None], products[:, None], np.zeros((n_rows, 1)))
@@ -412,7 +408,7 @@ class FlowEngine:
     def _one(
         self, matrices: FloatArray, start: FloatArray, shape: _Shape
     ) -> tuple[float, FloatArray]:
-        """Log-determinant and products at one parameter value; correlated axes as one column."""
+        """Compute log-determinant and products for one row; correlated axes are one column."""
         velocity = float(start[1, 1]) if len(start) > 1 else None
         if self._is_few:
             from driftbayes.kernels.flow import flow_products
@@ -427,7 +423,7 @@ class FlowEngine:
     def _with_errors(
         self, matrices: FloatArray, start: FloatArray, shape: _Shape, extra: float
     ) -> tuple[float, FloatArray]:
-        """The same of fixes with errors."""
+        """Compute log-determinant and products for one row with measurement errors."""
         from driftbayes.likelihood.flow_errors import noisy_products
 
         is_tensor = not np.isnan(shape[2])
@@ -448,7 +444,7 @@ class FlowEngine:
 
     @cached_property
     def _noisy_steps(self) -> "dict[bool, list[NoisyStep]]":
-        """Steps and errors by time, for axes that are independent or not."""
+        """Steps and errors by time, for independent and for correlated axes."""
         from driftbayes.likelihood.flow_errors import NoisyStep
 
         return {
@@ -466,20 +462,20 @@ class FlowEngine:
         }
 
     def _check(self, numbers: tuple[FloatArray, ...], *, has_memory: bool) -> None:
-        """Refuse what has no likelihood."""
+        """Raise an error for parameters or data without a likelihood."""
         if self.n_dim != 2 and not np.isnan(numbers[2]).all():
             raise DriftbayesError(f"eddies need two dimensions, got {self.n_dim}; use +flow")
         for smoothness in np.unique(numbers[3]):
             check_smoothness(float(smoothness))
-        if has_memory and self.n_most > _MAX_PARTICLES:
+        if has_memory and self.max_particles > _MAX_PARTICLES:
             raise DriftbayesError(
                 f"a flow with memory or errors of positions takes up to {_MAX_PARTICLES:,} "
-                f"particles at a time, got {self.n_most:,}; take a part of the particles, or "
-                "brownian+flow of exact positions"
+                f"particles at a time, got {self.max_particles:,}; take a part of the particles, "
+                "or brownian+flow of exact positions"
             )
 
     def _without_memory(self, variance: float, shape: _Shape) -> tuple[float, FloatArray]:
-        """Steps that are independent of all before: one factorisation each."""
+        """Factorise each step separately, since steps are independent."""
         is_tensor = not np.isnan(shape[2])
         log_det, total = 0.0, self._no_products(is_tensor=is_tensor)
         for k, step in enumerate(self.steps):
@@ -497,10 +493,10 @@ class FlowEngine:
     def _with_memory(
         self, matrices: FloatArray, velocity: float, shape: _Shape
     ) -> tuple[float, FloatArray]:
-        r"""The Kalman filter of all velocities.
+        r"""Run the Kalman filter of all velocities.
 
         With P the covariance of the velocities, $F = s^2 P + q_{xx} R$ that of the steps and
-        $s\varphi P + q_{xv} R = \alpha F + \beta R$ that of both, the next P is
+        $s\varphi P + q_{xv} R = \alpha F + \beta R$ that between both, the next P is
         $(q_{vv} - \alpha^2 q_{xx} - 2\alpha\beta) R - \beta^2 R F^{-1} R$.
         """
         is_tensor = not np.isnan(shape[2])
@@ -514,7 +510,7 @@ class FlowEngine:
             corr = _correlation(*self._at_step(k, is_tensor=is_tensor), shape, self.period)
             dx = step.dx.T.reshape(-1, 1) if is_tensor else step.dx
             try:
-                mean, cov = _entered(mean, cov, corr, step, velocity, dx.shape[1])
+                mean, cov = _update_particles(mean, cov, corr, step, velocity, dx.shape[1])
             except np.linalg.LinAlgError:
                 return np.nan, total
             left = dx - s * mean
@@ -525,17 +521,17 @@ class FlowEngine:
             total += white.T @ white
             if np.isnan(det):
                 break
-            # L⁻¹R, with R symmetric: its transpose in the other order of memory is itself.
+            # L⁻¹R; R is symmetric, so that its transpose only changes the memory order.
             whole = dtrsm(1.0, factor, corr.T, trans_a=1)
             mean = phi * mean + alpha * left + beta * (whole.T @ white)
             corr *= rest
-            # Of the covariance only the lower triangle is used.
+            # Only the lower triangle of the covariance is used.
             cov = dsyrk(-(beta**2), whole, c=corr.T, beta=1.0, trans=1, overwrite_c=1).T
         return float(log_det), total
 
 
 def _close_and_far(x: FloatArray, period: Sequence[float | None] | None) -> IntArray:
-    """Half of `_N_SEARCHED` particles the nearest to one, the others evenly among the rest."""
+    """Choose `_N_SEARCHED` particles: half next to one of them, half evenly from the rest."""
     away = np.sum(_nearest(x - x[len(x) // 2], period) ** 2, axis=1)
     order = np.argsort(away, kind="stable")
     near, rest = np.split(order, [_N_SEARCHED // 2])
@@ -546,10 +542,10 @@ def _close_and_far(x: FloatArray, period: Sequence[float | None] | None) -> IntA
 def _groups(
     x: FloatArray, n_neighbours: int, period: Sequence[float | None] | None
 ) -> list[tuple[IntArray, int]]:
-    """Particles in compact groups along the first axis, each after its neighbours before it.
+    """Divide particles into compact groups along the first axis, and find their neighbours.
 
     Returns:
-        Of each group the neighbours and then its own particles, and the number of the latter.
+        For each group its neighbours followed by its own particles, and the number of the latter.
     """
     parts = [np.arange(len(x))]
     while len(parts[0]) > _GROUP:
@@ -564,7 +560,7 @@ def _groups(
     for part in parts:
         low, high = x[part].min(axis=0), x[part].max(axis=0)
         apart = _nearest(x[before] - (low + high) / 2, period)
-        # From the box that holds the group.
+        # Distance from the bounding box of the group.
         away = np.sum(np.maximum(np.abs(apart) - (high - low) / 2, 0.0) ** 2, axis=1)
         nearest = before[np.argsort(away, kind="stable")[:n_neighbours]]
         found.append((np.concatenate([nearest, part]), len(part)))
@@ -573,11 +569,11 @@ def _groups(
 
 
 def _whitened(covariance: FloatArray, dx: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Log-determinant, whitened steps and Cholesky's upper factor; NaN where there is none.
+    """Return log-determinant, whitened steps and upper Cholesky factor; NaN if it fails.
 
     The covariance is overwritten.
     """
-    # A symmetric matrix in the order of memory that LAPACK wants.
+    # The transpose has the memory order of LAPACK.
     factor, info = dpotrf(covariance.T, lower=0, clean=1, overwrite_a=1)
     if info:
         return np.nan, dx, np.full_like(factor, np.nan)
@@ -585,7 +581,7 @@ def _whitened(covariance: FloatArray, dx: FloatArray) -> tuple[float, FloatArray
     return float(2 * np.sum(np.log(np.diag(factor)))), white, factor
 
 
-def _entered(
+def _update_particles(
     mean: FloatArray,
     cov: FloatArray,
     corr: FloatArray,
@@ -593,7 +589,7 @@ def _entered(
     velocity: float,
     n_columns: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance without the particles that left, and with those that are new.
+    """Remove the particles that left from mean and covariance, and add new ones.
 
     Only the lower triangle of the covariance is used.
     """
@@ -608,7 +604,7 @@ def _entered(
         mean, cov = mean[rows], cov[np.ix_(rows, rows)]
     if not n_new:
         return mean, cov
-    # Regression of the new on the old under the stationary distribution at these positions.
+    # Regression of new on old under the stationary distribution at these positions.
     places = np.arange(size).reshape(per, len(step.x))
     old, new = places[:, :n_old].ravel(), places[:, n_old:].ravel()
     weights = cho_solve(cho_factor(corr[np.ix_(old, old)], lower=True), corr[np.ix_(old, new)]).T
@@ -625,7 +621,7 @@ def _entered(
 
 
 def flow_engine(data: Displacements, model: str) -> FlowEngine:
-    """Put the steps of all particles in the order of time.
+    """Make the engine from the steps of all particles, sorted by time.
 
     Args:
         data: Displacements at one tau, with the positions at which they begin.
@@ -650,7 +646,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
             f"{model} needs particles that are seen at common regular times; choose a tau that all "
             "share, or leave +flow out"
         )
-    x, plane = _places(data)
+    x, plane = _origins(data)
     run = np.repeat(np.arange(len(sizes)), sizes)
     sd = data.position_sd
     errors = np.zeros(len(data.dx) + len(sizes)) if sd is None else sd**2
@@ -687,24 +683,24 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
 
 
 def _move_alike(steps: Sequence[_Step]) -> bool:
-    """Whether two particles go the same way to the end, so that the density has no bound."""
+    """Return whether two particles coincide to the end, so that the density is unbounded."""
     for k, step in enumerate(steps):
         rows = np.concatenate([step.x, step.dx], axis=1)
         _, place, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
         alike = counts[place.ravel()] > 1
         if not alike.any():
             continue
-        # Those that go on together are looked at again.
-        goes_on = np.zeros(len(rows), dtype=bool)
+        # Particles that continue are checked at the next step.
+        continues = np.zeros(len(rows), dtype=bool)
         if k + 1 < len(steps):
-            goes_on[steps[k + 1].kept] = True
-        if np.any(alike & ~goes_on):
+            continues[steps[k + 1].kept] = True
+        if np.any(alike & ~continues):
             return True
     return False
 
 
-def _places(data: Displacements) -> tuple[FloatArray, FloatArray | None]:
-    """Where steps begin, in space if on the earth; and then also on the tangent plane."""
+def _origins(data: Displacements) -> tuple[FloatArray, FloatArray | None]:
+    """Return where steps begin: in the plane, or in 3D and on the tangent plane on the earth."""
     if data.ground is None or data.lonlat is None:
         return data.origin, None
     from driftbayes.data.sphere import points_in_space

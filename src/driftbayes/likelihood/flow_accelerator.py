@@ -1,4 +1,4 @@
-"""The likelihood of particles in one flow on a GPU: as that of `flow.py`, by JAX."""
+"""Likelihood of particles in one flow on a GPU, by JAX; see `flow.py`."""
 
 __all__ = ["Crowd", "accelerator"]
 
@@ -14,26 +14,26 @@ from jax.scipy.linalg import solve_triangular
 from driftbayes.precision import in_double_precision
 from driftbayes.typing import FloatArray
 
-# Parameter values of one call of the program: of few, and of many.
+# Parameter values per call of the program, for few and for many.
 _FEW_ROWS, _N_ROWS = 4, 16
-# Elements of the covariances of parameter values that are factorised side by side.
-_SIDE_BY_SIDE = 1 << 22
+# Elements of all covariance matrices that are factorised in one batch.
+_BATCH_ELEMENTS = 1 << 22
 
 
 def accelerator() -> Any:
-    """The GPU that JAX computes on; None if there is none."""
+    """Return the GPU that JAX computes on; None if there is none."""
     return jax.devices()[0] if jax.default_backend() == "gpu" else None
 
 
 @dataclass(frozen=True, eq=False)
 class Crowd:
-    """Particles that are there all the time.
+    """Particles that are present at all times.
 
     Args:
         x: Positions at which steps begin, (time, particle, axis).
-        dx: Steps, (time, particle, axis), or (time, axis and particle, 1) where axes correlate.
+        dx: Steps, (time, particle, axis), or (time, axis and particle, 1) for correlated axes.
         period: Length of the domain along each axis; 0 where it is not periodic.
-        device: Where to compute.
+        device: JAX device.
     """
 
     x: FloatArray
@@ -45,40 +45,40 @@ class Crowd:
     def products(
         self, matrices: FloatArray, start: FloatArray, shapes: FloatArray
     ) -> list[tuple[float, FloatArray]]:
-        """Log-determinant, and whitened products of the columns, of each row.
+        """Compute the log-determinant and whitened products of the columns for each row.
 
         Args:
             matrices: Propagator and noise covariance, (row, 2, state, state).
             start: Initial covariance, (row, state, state).
-            shapes: Length, own share, share of divergence (NaN if axes are independent) and
+            shapes: Length, individual share, divergent share (NaN if axes are independent) and
                 smoothness, (row, 4).
         """
         n_rows = len(shapes)
-        # Every smoothness is a program of its own; few data sets have more than one.
+        # Each smoothness needs a separate program; there is rarely more than one.
         found: list[Any] = [None] * n_rows
         for smoothness in np.unique(shapes[:, 3]):
             rows = np.flatnonzero(shapes[:, 3] == smoothness)
             for low in range(0, len(rows), _N_ROWS):
-                some = rows[low : low + _N_ROWS]
-                padded = np.resize(some, _FEW_ROWS if len(some) <= _FEW_ROWS else _N_ROWS)
+                chosen = rows[low : low + _N_ROWS]
+                padded = np.resize(chosen, _FEW_ROWS if len(chosen) <= _FEW_ROWS else _N_ROWS)
                 given = (matrices[padded], start[padded], shapes[padded, :3])
                 with jax.default_device(self.device):
-                    log_det, products = _programs(
+                    log_det, products = _evaluate_rows(
                         *(self.x, self.dx, self.period, given),
                         smoothness=float(smoothness),
                         is_tensor=self.dx.shape[1] > self.x.shape[1],
                     )
                     log_det, products = np.asarray(log_det), np.asarray(products)
-                for place, row in enumerate(some):
+                for place, row in enumerate(chosen):
                     found[row] = (float(log_det[place]), products[place])
         return found
 
 
 @partial(jax.jit, static_argnames=("smoothness", "is_tensor"))
-def _programs(
+def _evaluate_rows(
     x: Any, dx: Any, period: Any, rows: Any, *, smoothness: float, is_tensor: bool
 ) -> tuple[Any, Any]:
-    def one(given: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    def evaluate(given: tuple[Any, Any, Any]) -> tuple[Any, Any]:
         matrices, start, shape = given
 
         def correlation(x: Any) -> Any:
@@ -88,12 +88,12 @@ def _programs(
             return _without_memory(x, dx, correlation, matrices[1, 0, 0])
         return _with_memory(x, dx, correlation, matrices, start[1, 1])
 
-    at_once = int(np.clip(_SIDE_BY_SIDE // dx.shape[1] ** 2, 1, _N_ROWS))
-    return jax.lax.map(one, rows, batch_size=at_once)
+    at_once = int(np.clip(_BATCH_ELEMENTS // dx.shape[1] ** 2, 1, _N_ROWS))
+    return jax.lax.map(evaluate, rows, batch_size=at_once)
 
 
 def _correlation(x: Any, period: Any, shape: Any, smoothness: float, *, is_tensor: bool) -> Any:
-    """Correlation of the kicks, by axis and particle if axes correlate."""
+    """Correlation of the noise, by axis and particle for correlated axes."""
     length, own, divergence = shape
     apart = x[:, None] - x[None]
     whole = period[None, None]
@@ -138,7 +138,7 @@ def _without_memory(x: Any, dx: Any, correlation: Any, variance: Any) -> tuple[A
 def _with_memory(
     x: Any, dx: Any, correlation: Any, matrices: Any, velocity: Any
 ) -> tuple[Any, Any]:
-    """The filter of all velocities, with the matrices of `FlowEngine`."""
+    """Kalman filter of all velocities; see `FlowEngine`."""
     s, phi = matrices[0, 0, 1], matrices[0, 1, 1]
     q_xx, q_xv, q_vv = matrices[1, 0, 0], matrices[1, 0, 1], matrices[1, 1, 1]
     alpha = phi / s

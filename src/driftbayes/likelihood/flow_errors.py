@@ -1,16 +1,15 @@
-r"""Particles in one flow, seen with errors: one filter of all positions and velocities.
+r"""Joint filter of positions and velocities of particles in one flow, with measurement errors.
 
-Kicks have the correlation of the flow between the fixes at which the step begins, not between the
-particles, which are not known. That is an approximation for errors much smaller than the
-correlation length; `decorrelation` says how much correlation is lost over such a distance. With
-this the density is exact.
+The noise has the correlation of the flow between the fixes at which the step begins, since the true
+positions are unknown. This approximation needs errors much smaller than the correlation length;
+`decorrelation` computes the correlation lost over such a distance. Otherwise the density is exact.
 
-With E the variances of the errors, P the covariance of the positions as a step ends, Π that with
-the velocities and $S = P + E = L L^T$ that of the fixes, what is left is
+Let E be the error variances, P the covariance of the positions at the end of a step, Π that of
+positions and velocities, and $S = P + E = L L^T$ that of the fixes. The update is
 
 $$P \to E - E S^{-1} E, \qquad Π \to E S^{-1} Π,$$
 
-which loses no digits as errors vanish, and then is the filter of exact positions.
+which keeps full precision as errors vanish and then becomes the filter of exact positions.
 """
 
 __all__ = ["decorrelation", "noisy_products"]
@@ -26,14 +25,14 @@ from driftbayes.typing import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class NoisyStep:
-    """What happens at one sampling time.
+    """Steps and errors at one sampling time.
 
     Args:
-        kept: Of the particles of the step before, those that are still there; they come first.
-        n_new: Number of particles that are seen first.
-        dx: Steps from fix to fix, (particle, axis), or (axis and particle, 1) if axes correlate.
-        begin: Variance of the error of the fix at which each row begins.
-        end: Of that at which it ends.
+        kept: Particles of the previous step that are still present; they come first.
+        n_new: Number of new particles.
+        dx: Steps between fixes, (particle, axis), or (axis and particle, 1) for correlated axes.
+        begin: Error variance of the fix at which each row begins.
+        end: Error variance of the fix at which it ends.
     """
 
     kept: IntArray
@@ -44,7 +43,7 @@ class NoisyStep:
 
 
 def decorrelation(sd: float, length: float, smoothness: float) -> float:
-    """Correlation that the flow loses over the error of a separation, as a share.
+    """Compute the relative loss of correlation of the flow over the error of a separation.
 
     Args:
         sd: Standard deviation of the error of each coordinate of a fix.
@@ -52,8 +51,8 @@ def decorrelation(sd: float, length: float, smoothness: float) -> float:
         smoothness: 1/2, 3/2 or 5/2.
     """
     s = np.sqrt(2 * smoothness) * np.sqrt(2.0) * sd / length
-    lost = {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s**2 / 3}[smoothness] * np.exp(-s)
-    return float(1 - lost)
+    kept = {0.5: 1.0, 1.5: 1 + s, 2.5: 1 + s + s**2 / 3}[smoothness] * np.exp(-s)
+    return float(1 - kept)
 
 
 def noisy_products(
@@ -63,14 +62,14 @@ def noisy_products(
     velocity: float,
     extra: float,
 ) -> tuple[float, FloatArray]:
-    """Log-determinant of one column, and whitened products of all.
+    """Compute the log-determinant of one column and the whitened products of all.
 
     Args:
         steps: Steps of all particles, by time.
-        correlation: Correlation of the kicks of a step.
+        correlation: Function that returns the correlation of the noise at a step.
         matrices: Propagator and noise covariance of position and velocity, or of position alone.
-        velocity: Stationary variance of the velocity; 0 of a model without memory.
-        extra: Variance of every fix beside its error.
+        velocity: Stationary variance of the velocity; 0 for a model without memory.
+        extra: Error variance of every fix in addition to the known one.
     """
     has_memory = matrices.shape[1] > 1
     (move, phi), (q_xx, q_xv, q_vv) = (0.0, 0.0), (matrices[1, 0, 0], 0.0, 0.0)
@@ -79,11 +78,12 @@ def noisy_products(
         q_xv, q_vv = matrices[1, 0, 1], matrices[1, 1, 1]
     n_columns = steps[0].dx.shape[1]
     log_det, total = 0.0, np.zeros((n_columns, n_columns))
-    state = _State.empty(n_columns)
+    no_means = np.zeros((0, n_columns))
+    state = _State(no_means, no_means, (np.zeros((0, 0)),) * 3)
     for k, step in enumerate(steps):
         corr = correlation(k)
         try:
-            state = state.entered(step, corr, step.begin + extra, velocity)
+            state = state.update_particles(step, corr, step.begin + extra, velocity)
             moved = state.covariances[1] * move
             ahead = phi * state.covariances[2]
             cross = phi * state.covariances[1] + move * ahead + q_xv * corr
@@ -106,7 +106,7 @@ def noisy_products(
             velocity_mean = phi * state.velocity + of_velocity.T @ white
             cov = phi * ahead + q_vv * corr - of_velocity.T @ of_velocity
         state = _State(
-            # Counted from the latest fix.
+            # Relative to the latest fix.
             -of_error.T @ white,
             velocity_mean,
             (np.diag(error) - of_error.T @ of_error, of_error.T @ of_velocity, cov),
@@ -116,21 +116,16 @@ def noisy_products(
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Mean positions and velocities, and covariances: of positions, with velocities, of these."""
+    """Means of positions and velocities; covariances (xx, xv, vv) of both."""
 
     position: FloatArray
     velocity: FloatArray
     covariances: tuple[FloatArray, FloatArray, FloatArray]
 
-    @classmethod
-    def empty(cls, n_columns: int) -> "_State":
-        none = np.zeros((0, n_columns))
-        return cls(none, none, (np.zeros((0, 0)),) * 3)
-
-    def entered(
+    def update_particles(
         self, step: NoisyStep, corr: FloatArray, error: FloatArray, velocity: float
     ) -> "_State":
-        """Without the particles that left, and with those that are new."""
+        """Remove the particles that left and add new ones."""
         n_columns, size = self.position.shape[1], len(corr)
         n_old = len(step.kept)
         per = size // (n_old + step.n_new)
@@ -149,7 +144,7 @@ class _State:
         mean[0][old], mean[1][old] = x, v
         whole[0][new, new] = error[new]
         if velocity:
-            # Regression on the old under the stationary distribution at these positions.
+            # Regression of new on old under the stationary distribution at these positions.
             weights = np.zeros((len(new), len(old)))
             if len(old):
                 known = cho_factor(corr[np.ix_(old, old)], lower=True)

@@ -1,10 +1,9 @@
-"""Second moments of regular steps, of one data set and of a stack of them."""
+"""Second moments of regular steps, for one data set or a stack of several."""
 
 __all__ = [
     "MEMORY",
     "MomentStack",
     "SecondMoments",
-    "moments_terms",
     "second_moments",
     "second_moments_of",
     "sliding_moment",
@@ -14,11 +13,11 @@ __all__ = [
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 from numpy.typing import NDArray
@@ -26,41 +25,39 @@ from numpy.typing import NDArray
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.kernels.compiled import run_in_threads
-from driftbayes.likelihood.kalman import GaussianTerms
-from driftbayes.likelihood.toeplitz import durbin_levinson
 from driftbayes.sums import WindowSums
 from driftbayes.typing import FloatArray, IntArray
 
 Moments = TypeVar("Moments", bound=eqx.Module)
-# Made in NumPy, handed to JAX whole: converting each small array would cost more than the pass.
+# NumPy or JAX: converting each small array would take longer than computing the moments.
 AnyArray: TypeAlias = Array | np.ndarray
-# Runs longer than this are predicted from their last MEMORY - 1 steps only. The innovations of
-# integrated velocities forget at least as fast as (2 - sqrt 3)^lag, so that 32 steps leave 1e-18.
+# In runs longer than this, each step is predicted from the last MEMORY - 1 steps only. For
+# integrated velocities the filters decay at least as fast as (2 - sqrt 3)^lag, to 1e-18 at lag 32.
 MEMORY = 32
 
 
 class SecondMoments(eqx.Module):
-    r"""All that a stationary Gaussian model needs to know of regular displacements.
+    r"""Sufficient statistics of regular displacements for a stationary Gaussian model.
 
     Runs of equal length n form a group with $M = \sum x x^\mathrm{T}$ over runs and axes. By the
-    formula of Gohberg and Semencul, with a the backward filter of order n - 1, b the forward one
+    Gohberg--Semencul formula, with a the backward filter of order n - 1, b the forward filter
     shifted by one place, v their variance and $T_{pq} = \sum_l M_{p+l,q+l}$,
 
     $$\sum x^\mathrm{T} S^{-1} x = \left( a^\mathrm{T} T a - b^\mathrm{T} T b \right) / v .$$
 
-    Of a run longer than L steps, the first L form such a group and, for every later step, the
-    window of L steps that ends there joins another, of which only the last step counts:
+    In a run longer than L steps, the first L belong to such a group. For every later step, the
+    window of L steps that ends there belongs to another group, of which only the last step counts:
 
     $$\ln p(x_0 \dots x_{N-1}) = \ln p(x_0 \dots x_{L-1})
       + \sum_{n \ge L} \ln p(x_n \mid x_{n-L+1} \dots x_{n-1}).$$
 
-    There T is M itself with time reversed, and b is left out.
+    In that group T is M with time reversed, and b is not used.
 
     Args:
         forms: T, one L by L matrix per group, zero beyond the group's length.
         orders: Order n - 1 of the filters of each group.
-        paired: 1 where b counts, 0 where it is left out.
-        predicted: How many scalar displacements are predicted from 0, 1, 2, ... earlier ones.
+        paired: 1 where b is used, otherwise 0.
+        predicted: Number of scalar displacements predicted from 0, 1, 2, ... earlier ones.
         tau: Sampling time.
     """
 
@@ -71,31 +68,16 @@ class SecondMoments(eqx.Module):
     tau: Float[AnyArray, "*batch"]
 
 
-def moments_terms(autocovariance: Float[Array, " step"], data: SecondMoments) -> GaussianTerms:
-    """Gaussian terms of all runs under one autocovariance, in O(L²) whatever their number."""
-    filters = durbin_levinson(autocovariance)
-    data = jax.tree.map(jnp.asarray, data)
-    own = filters.backward[data.orders]
-    other = jnp.roll(filters.forward, 1, axis=1).at[:, 0].set(0.0)[data.orders]
-    gain = jnp.einsum("gp,gpq,gq->g", own, data.forms, own)
-    loss = jnp.einsum("gp,gpq,gq->g", other, data.forms, other)
-    return GaussianTerms(
-        n=jnp.sum(data.predicted),
-        log_det=jnp.sum(data.predicted * jnp.log(filters.variances)),
-        quadratic=jnp.sum((gain - data.paired * loss) / filters.variances[data.orders]),
-    )
-
-
 def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
-    """One pass over regular displacements.
+    """Sum the second moments of regular displacements.
 
     Args:
         data: Displacements at one tau, all steps of that duration, without measurement error.
-        memory: Longest window L; a longer run is predicted from its last L - 1 steps.
+        memory: Longest window L; steps of longer runs are predicted from the last L - 1 steps.
     """
     if not data.is_regular:
         raise DriftbayesError(
-            "the statistics engine needs steps of equal duration and exact positions; "
+            "engine='moments' needs steps of equal duration and exact positions; "
             "use engine='auto' for gaps, irregular times or noise"
         )
     sums = WindowSums(memory, data.n_dim)
@@ -104,10 +86,10 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
 
 
 def second_moments_of(sums: WindowSums, tau: float) -> SecondMoments:
-    """Moments of displacements that were summed over all axes, or with the axes apart.
+    """Convert window sums, over all axes or with separate axes, to moments.
 
     Args:
-        sums: Over steps at one sampling time.
+        sums: Sums over steps at one sampling time.
         tau: Sampling time.
     """
     forms, orders, paired, predicted = sums.groups()
@@ -118,7 +100,7 @@ def second_moments_of(sums: WindowSums, tau: float) -> SecondMoments:
 
 
 def stack_moments(many: Sequence[Moments]) -> Moments:
-    """Moments of several data sets as one batch, padded with empty groups and steps."""
+    """Stack the moments of several data sets, padded with empty groups and steps."""
 
     def stack(*arrays: AnyArray) -> NDArray[Any]:
         sizes = zip(*(array.shape for array in arrays), strict=True)
@@ -131,14 +113,14 @@ def stack_moments(many: Sequence[Moments]) -> Moments:
 
 
 def sliding_moment(dx: FloatArray, size: int) -> FloatArray:
-    """Sum of x xᵀ over all windows of `size` successive steps of one run, and over axes.
+    """Sum x xᵀ over all windows of `size` successive steps of one run, and over axes.
 
-    The first row by `size` scalar products; the others follow along the diagonals, since
-    shifting the window by one drops one product at the head and gains one at the tail.
+    The first row takes `size` scalar products. The other rows follow along the diagonals, since
+    shifting the window drops one product at its start and adds one at its end.
 
     Args:
         dx: Steps, (step, dim).
-        size: Steps of a window.
+        size: Number of steps in a window.
     """
     n_windows = len(dx) - size + 1
     head, tail = dx[: size - 1], dx[n_windows:]
@@ -152,14 +134,14 @@ def sliding_moment(dx: FloatArray, size: int) -> FloatArray:
     return moment
 
 
-# Rows that are worth a thread of their own.
+# Rows per thread at least, and number of threads at most.
 _ROWS_PER_TASK = 256
 _MAX_TASKS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class MomentStack:
-    """Several data sets, each with groups of runs of its own.
+    """Second moments of several data sets.
 
     Args:
         moments: Second moments with a leading axis over data sets.
@@ -173,7 +155,7 @@ class MomentStack:
 
     @property
     def n_lags(self) -> int:
-        """Lags that filters reach over."""
+        """Largest number of lags of a filter."""
         return int(self.moments.forms.shape[-1])
 
     @cached_property
@@ -192,10 +174,10 @@ class MomentStack:
 
     @cached_property
     def _groups(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Orders, which groups are paired, and packed forms."""
+        """Orders, paired flags and packed forms of all groups."""
         forms = np.asarray(self.moments.forms, dtype=np.float64)
         orders = np.array(self.moments.orders, dtype=np.int64)
-        # Groups that only fill up a stack are empty: no order is theirs.
+        # Empty groups are padding and have no order.
         orders[~np.any(forms != 0, axis=(2, 3))] = -1
         i, j = np.tril_indices(forms.shape[-1])
         packed = forms[:, :, i, j] + np.where(i == j, 0.0, forms[:, :, j, i])
@@ -205,11 +187,11 @@ class MomentStack:
     def terms(
         self, covariance: FloatArray, offsets: IntArray, members: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Log-determinants and quadratic forms.
+        """Compute log-determinants and quadratic forms.
 
         Args:
             covariance: Autocovariances at lags 0, 1, ..., (row, lag).
-            offsets: Where the members of each row begin, and where those of the last one end.
+            offsets: First member of each row, and the end of the last row.
             members: Data sets to evaluate with each row.
 
         Returns:
@@ -218,7 +200,7 @@ class MomentStack:
         from driftbayes.kernels.toeplitz import stack_products
 
         log_det, quadratic = np.zeros(len(members)), np.zeros(len(members))
-        # Read-only wherever it comes from: Numba compiles for each kind of array.
+        # Always read-only, since Numba compiles separately for writable arrays.
         covariance = covariance.view()
         covariance.flags.writeable = False
         n_rows = len(covariance)
@@ -236,5 +218,5 @@ class MomentStack:
                 *(log_det[part], quadratic[part]),
             )
 
-        run_in_threads(whiten, list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)))
+        run_in_threads(whiten, list(pairwise(edges.tolist())))
         return log_det, quadratic

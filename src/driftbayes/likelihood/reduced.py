@@ -1,4 +1,4 @@
-"""Displacements of which only sums are left."""
+"""Displacements reduced to sums."""
 
 __all__ = [
     "ReducedDisplacements",
@@ -22,16 +22,16 @@ from driftbayes.typing import FloatArray
 class ReducedDisplacements:
     r"""Many runs of equal length at one tau, as $M = \sum x x^\mathrm{T}$ over runs and axes.
 
-    It takes the place of `Displacements` wherever these are compared or scanned, gives the same
-    evidence to rounding, and takes a few kilobytes whatever the number of particles.
+    It can replace `Displacements` in comparisons and scans, gives the same evidence up to rounding,
+    and takes a few kilobytes for any number of particles.
 
     Args:
         moment: M, n_steps by n_steps.
-        n_runs: Number of runs that were summed; `thinned` may leave a fraction.
+        n_runs: Number of runs in the sum; not an integer after `thinned`.
         n_dim: Number of spatial dimensions.
-        n_particles: Number of particles they came from.
+        n_particles: Number of particles.
         tau: Sampling time.
-        fingerprint: That of the displacements they stand for.
+        fingerprint: Hash of the displacements.
         length_unit: Name of the unit of length, empty if unknown.
         time_unit: Name of the unit of tau, empty if unknown.
     """
@@ -46,7 +46,7 @@ class ReducedDisplacements:
     time_unit: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be second moments."""
+        """Raise an error for invalid moments."""
         moment = self.moment
         square = moment.ndim == 2 and moment.shape[0] == moment.shape[1] > 0
         if not square or not np.isfinite(moment).all() or not (np.diagonal(moment) > 0).all():
@@ -71,13 +71,13 @@ class ReducedDisplacements:
         return round(self.n_runs * self.n_steps * self.n_dim)
 
     def thinned(self, factor: float) -> "ReducedDisplacements":
-        """The same statistics from `factor` times fewer runs.
+        """Return the same statistics as from `factor` times fewer runs.
 
-        Runs that are not independent carry the information of fewer that are. With the number of
-        those, the log-likelihood is divided by the factor, and evidence is no longer overstated.
+        Dependent runs contain the information of fewer independent ones. Dividing by the factor
+        corrects the log-likelihood, so that the evidence is not overstated.
 
         Args:
-            factor: By how much, 1 or more.
+            factor: Number of runs per independent run, 1 or more.
         """
         if not (np.isfinite(factor) and factor >= 1):
             raise DriftbayesError(f"the factor to thin by must be 1 or more, got {factor}")
@@ -89,7 +89,7 @@ class ReducedDisplacements:
         )
 
     def second_moments(self) -> SecondMoments:
-        """What the statistics engine works with."""
+        """Return the moments for the moments engine."""
         n = self.n_steps
         return SecondMoments(
             forms=diagonal_sums(self.moment)[None],
@@ -101,7 +101,7 @@ class ReducedDisplacements:
 
 
 def window_moments(dx: FloatArray) -> FloatArray:
-    """M of each window: (window, step, step) from steps (particle, window, step, dim)."""
+    """Compute M of each window, (window, step, step), from (particle, window, step, dim)."""
     n_particles, n_windows, n_steps, n_dim = dx.shape
     columns = dx.transpose(1, 2, 0, 3).reshape(n_windows, n_steps, n_particles * n_dim)
     return columns @ columns.transpose(0, 2, 1)
@@ -109,20 +109,20 @@ def window_moments(dx: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class SummedDisplacements:
-    """Second moments of displacements at one tau, whatever the lengths of the runs.
+    """Second moments of displacements at one tau, for runs of any lengths.
 
-    It takes the place of `Displacements` wherever these are compared or scanned.
+    It can replace `Displacements` in comparisons and scans.
 
     Args:
-        summed: Moments summed over axes, by the memory they were summed with.
-        channels: Moments with the axes apart, likewise; empty if no model asks for them.
+        summed: Moments summed over axes, by length of the longest window.
+        channels: Moments with separate axes, by the same; empty if no model needs them.
         n_dim: Number of spatial dimensions.
         n_particles: Number of trajectories that gave at least one step.
         n_steps: Number of steps of the longest run.
         n_displacements: Number of scalar displacements: steps times axes.
         tau: Sampling time.
-        fingerprint: Of the data, tau and units.
-        n_unused: Trajectories that gave no run of the requested length.
+        fingerprint: Hash of the data, tau and units.
+        n_unused: Number of trajectories without a run of the requested length.
         length_unit: Name of the unit of length, empty if unknown.
         time_unit: Name of the unit of tau, empty if unknown.
     """
@@ -140,15 +140,15 @@ class SummedDisplacements:
     time_unit: str = ""
 
     def moments(self, kind: str, memory: int) -> SecondMoments | ChannelMoments:
-        """What the statistics engine works with.
+        """Return the moments for the moments engine.
 
         Args:
-            kind: "summed" over axes, or "channels".
+            kind: "summed" over axes, or "channels" for separate axes.
             memory: Longest window.
         """
         known: Mapping[int, SecondMoments | ChannelMoments]
         known = self.summed if kind == "summed" else self.channels
-        # Windows longer than all runs make no difference.
+        # All windows at least as long as the longest run are equivalent.
         for other in sorted(known):
             if other == memory or min(other, memory) >= self.n_steps:
                 return known[other]

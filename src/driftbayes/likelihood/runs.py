@@ -1,6 +1,6 @@
-"""Runs of successive steps, in the form in which engines and kernels take them."""
+"""Runs of successive steps as arrays for engines and kernels."""
 
-__all__ = ["Context", "Runs", "distinct_intervals", "make_runs"]
+__all__ = ["Context", "Runs", "distinct_intervals", "make_context", "make_runs"]
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from driftbayes.data.sampling import Displacements
 from driftbayes.typing import FloatArray, IntArray
 
-# Durations that differ by less than this, relatively, are the rounding of times.
-_SAME_INTERVAL = 1e-10
+# Relative differences of durations below this are rounding errors of times.
+_INTERVAL_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
 class Context:
-    """Where the data are, for what a model derives from its parameters.
+    """Location of the data, for quantities derived from the parameters.
 
     Args:
-        centre: Mean position at which steps begin; zero where no model asks for it.
-        turning: Angle by which the axes turn clockwise per length along x, on the earth.
+        centre: Mean position at which steps begin; zero if not needed.
+        turning: Clockwise rotation of the axes per length along x, on the earth.
         is_lonlat: Whether `centre` is a longitude and a latitude.
     """
 
@@ -33,18 +33,18 @@ class Context:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Steps of all runs as ragged arrays, with every column that a model asks for.
+    """Steps of all runs as ragged arrays, with all columns that a model needs.
 
     Args:
-        columns: Steps along each axis, then the duration and its kin, (step, column).
+        columns: Steps along each axis, then the regressors of a flow, (step, column).
         intervals: Distinct durations of steps.
-        which: Which of them each step took.
-        offsets: Where runs begin, and where the last one ends.
-        slot: Slot of each run, counted from 0.
-        error: Variance of the error of each position, one more per run than steps.
+        which: Index of the duration of each step.
+        offsets: First step of each run, and the end of the last run.
+        slot: Slot of each run, from 0; sums are separate for each slot.
+        error: Error variance of each position; a run has one more position than steps.
         n_dim: Number of axes.
         tau: Sampling time.
-        context: Where the data are.
+        context: Location of the data.
     """
 
     columns: NDArray[Any]
@@ -64,7 +64,7 @@ class Runs:
 
     @cached_property
     def n(self) -> FloatArray:
-        """Steps of each slot."""
+        """Number of steps of each slot."""
         sizes = np.diff(self.offsets).astype(np.float64)
         counts = np.bincount(self.slot, weights=sizes, minlength=self.n_slots)
         return counts.astype(np.float64)
@@ -75,7 +75,7 @@ class Runs:
         return bool(np.any(self.error > 0))
 
     def part(self, first: int, last: int) -> "Runs":
-        """Some of the runs."""
+        """Return a range of runs."""
         low, high = self.offsets[first], self.offsets[last]
         return replace(
             self,
@@ -87,14 +87,14 @@ class Runs:
         )
 
     def thinned(self, n_steps: int) -> "tuple[Runs, float]":
-        """About as many steps as asked for, by leaving out runs and the ends of runs."""
+        """Reduce to about `n_steps` steps by omitting runs and the ends of runs."""
         total = len(self.columns)
         if total <= n_steps:
             return self, 1.0
         if self.n_slots > 1:
             return self._fewer_slots(int(np.ceil(total / n_steps)))
         sizes = np.diff(self.offsets)
-        # Long enough to hold what is slow, and as many as that leaves.
+        # Runs stay long enough for slow motion; their number follows.
         length = int(max(np.sqrt(n_steps) * 16, n_steps // len(sizes)))
         kept = np.minimum(sizes, length)
         every = max(int(np.ceil(kept.sum() / n_steps)), 1)
@@ -104,25 +104,25 @@ class Runs:
         fixes = np.concatenate(
             [s + r + np.arange(k + 1) for r, s, k in zip(chosen, starts, kept, strict=True)]
         )
-        return self._of_steps(steps, fixes, kept, self.slot[chosen])
+        return self._select(steps, fixes, kept, self.slot[chosen])
 
     def _fewer_slots(self, every: int) -> "tuple[Runs, float]":
-        """Keep one slot in `every`, with all of its steps."""
+        """Keep one slot in `every`, with all its steps."""
         kept = self.slot % every == 0
         sizes = np.diff(self.offsets)
         steps, fixes = np.repeat(kept, sizes), np.repeat(kept, sizes + 1)
-        return self._of_steps(steps, fixes, sizes[kept], self.slot[kept] // every)
+        return self._select(steps, fixes, sizes[kept], self.slot[kept] // every)
 
-    def _of_steps(
+    def _select(
         self, steps: NDArray[Any], fixes: NDArray[Any], sizes: IntArray, slot: IntArray
     ) -> "tuple[Runs, float]":
-        """Some of the steps and fixes, and by what factor they are fewer.
+        """Select steps and fixes, and return the factor by which steps become fewer.
 
         Args:
-            steps: Which steps, in order.
-            fixes: Which positions.
-            sizes: Number of steps of each run that is left.
-            slot: Its slot.
+            steps: Selected steps, in order.
+            fixes: Selected positions.
+            sizes: Number of steps of each remaining run.
+            slot: Slot of each remaining run.
         """
         used, which = np.unique(self.which[steps], return_inverse=True)
         out = replace(
@@ -145,13 +145,13 @@ def make_runs(
     by_trajectory: bool = False,
     is_turning: bool = False,
 ) -> Runs:
-    """Steps with the columns that a model asks for.
+    """Arrange the steps in runs with the columns that a model needs.
 
     Args:
         data: Displacements at one tau.
         channels: Whether the duration is a column.
-        positions: Whether positions times the duration are too.
-        by_trajectory: Whether each trajectory has a slot of its own.
+        positions: Whether positions times the duration are columns.
+        by_trajectory: Whether each trajectory has its own slot.
         is_turning: Whether the columns are x + iy, x - iy and the duration.
     """
     columns: list[NDArray[Any]] = [data.dx]
@@ -177,11 +177,17 @@ def make_runs(
         error=np.zeros(n_fixes) if sd is None else np.asarray(sd, dtype=np.float64) ** 2,
         n_dim=data.n_dim,
         tau=data.tau,
-        context=_context(data, positions=positions),
+        context=make_context(data, positions=positions),
     )
 
 
-def _context(data: Displacements, *, positions: bool) -> Context:
+def make_context(data: Displacements, *, positions: bool) -> Context:
+    """Return the location of the data.
+
+    Args:
+        data: Displacements at one tau.
+        positions: Whether the model uses positions; otherwise the centre is zero.
+    """
     if not positions:
         return Context(np.zeros(data.n_dim))
     on_earth = data.ground is not None
@@ -190,8 +196,8 @@ def _context(data: Displacements, *, positions: bool) -> Context:
 
 
 def distinct_intervals(interval: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
-    """Distinct durations, those that differ by rounding taken for one, and which each step took."""
+    """Return the durations that differ by more than rounding, and the index of each step's."""
     values, which = np.unique(interval, return_inverse=True)
-    new = np.concatenate([[True], np.diff(values) > _SAME_INTERVAL * values[1:]])
+    new = np.concatenate([[True], np.diff(values) > _INTERVAL_TOLERANCE * values[1:]])
     group = np.cumsum(new) - 1
     return values[new], group[which].astype(np.int32)

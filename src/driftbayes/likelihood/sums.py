@@ -1,4 +1,4 @@
-"""What an engine gives: of each parameter value the sums that a Gaussian density is made of."""
+"""Interface between engines and models: formulas of a model, sums of an engine."""
 
 __all__ = ["Formulas", "NumberedFormulas", "SlotForms", "Sums"]
 
@@ -13,14 +13,14 @@ from driftbayes.typing import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Sums:
-    r"""Sums over the steps of each slot: of all data, or of one trajectory each.
+    r"""Sums over the steps of each slot; a slot is all data or one trajectory.
 
     Args:
         n: Number of steps, (slot,).
         log_det: $\ln\det S$ of one axis, (row, slot); a row is one model at one parameter value.
         products: Whitened products $Y^\dagger S^{-1} Y$, (row, slot, column, column).
-        excess: Sum of $\ln(1 + w |e|^2/v)$ over steps, or of log-densities where some fixes are
-            outliers, (row, slot); zero unless asked for.
+        excess: Sum of $\ln(1 + w |e|^2/v)$ over steps, or of log-densities for models with
+            outliers, (row, slot); zero for other models.
     """
 
     n: FloatArray
@@ -31,9 +31,9 @@ class Sums:
 
 @dataclass(frozen=True)
 class SlotForms:
-    r"""Gaussian terms of each slot, from which a model makes the density of each trajectory.
+    r"""Gaussian terms of each slot, for models with a separate density for each trajectory.
 
-    Slots of one pattern share their number of steps and their log-determinant.
+    Slots with the same pattern have the same number of steps and log-determinant.
 
     Args:
         n: Number of steps, (pattern,).
@@ -48,11 +48,11 @@ class SlotForms:
     pattern: IntArray
 
     def scalar(self, n_dim: int, n_components: int) -> "SlotForms":
-        """The same of all axes together, with (point, component, ...) for (row, ...).
+        """Sum over axes, and split rows into (point, component).
 
         Args:
             n_dim: Number of axes.
-            n_components: Components of the model.
+            n_components: Number of components of the model.
         """
         shape = (-1, n_components)
         return SlotForms(
@@ -65,9 +65,9 @@ class SlotForms:
 
 @runtime_checkable
 class Formulas(Protocol):
-    """What an engine asks of a model, for many parameter values at once.
+    """Quantities of a model that engines need, for many parameter values at once.
 
-    Rows are parameter values times the components of a mixture.
+    There is one row for each parameter value and component of a mixture.
     """
 
     @property
@@ -76,48 +76,48 @@ class Formulas(Protocol):
         ...
 
     def n_state(self) -> int:
-        """Components of the state of a model with a state-space form."""
+        """Return the size of the state of a model with a state-space form."""
         ...
 
     def lanes(self, intervals: FloatArray) -> NDArray[Any]:
-        """A and Q by blocks of rows, (block, interval, 2, state, state, lane of a block)."""
+        """Compute A and Q by blocks of rows, (block, interval, 2, state, state, lane)."""
         ...
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
-        """Initial covariance, variance of every fix, and tails of each row.
+        """Compute the initial covariance, error variance and tails of each row.
 
-        Tails, (row, 3): the weight of heavy tails; fraction and additional variance of outliers.
+        Tails, (row, 3), are the weight of heavy tails, and fraction and variance of outliers.
         """
         ...
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
-        """Covariances of steps 0, 1, ... apart, (row, lag)."""
+        """Compute the autocovariances of steps, (row, lag)."""
         ...
 
     def mean_square_displacements(self, lags: FloatArray) -> FloatArray:
-        """Mean square displacement per axis, (row, lag)."""
+        """Compute the mean square displacement per axis, (row, lag)."""
         ...
 
     def part(self, rows: slice) -> "Formulas":
-        """The same for some of the rows."""
+        """Return the formulas of some of the rows."""
         ...
 
 
 @runtime_checkable
 class NumberedFormulas(Formulas, Protocol):
-    """Formulas of a model that tells more than its motion."""
+    """Formulas of a model with further numbers, such as the correlation length of a flow."""
 
     def numbers(self) -> tuple[FloatArray, ...]:
-        """What the model tells beside its motion, one value of each row."""
+        """Return the further numbers, one value per row each."""
         ...
 
 
 def triangle(packed: NDArray[Any], n_columns: int) -> NDArray[Any]:
-    """Whole Hermitian matrices from their lower triangles, packed along the second axis.
+    """Unpack Hermitian matrices from their lower triangles along the second axis.
 
     Args:
         packed: (slot, pair, row).
-        n_columns: Rows of a matrix.
+        n_columns: Size of a matrix.
 
     Returns:
         (row, slot, column, column).

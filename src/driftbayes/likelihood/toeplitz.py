@@ -12,17 +12,18 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-# Steps in one pass of the compiled loop: more run faster and take longer to compile.
+# Unrolled steps of the compiled loop; more run faster but take longer to compile.
 _UNROLL = 2
 
 
 class PredictionFilters(eqx.Module):
-    r"""What is left of each element of a stationary sequence when the others before it are known.
+    r"""Filters that whiten a stationary sequence.
 
     Args:
-        forward: Row i leaves of $x_i$ what $x_0 \dots x_{i-1}$ do not predict.
-        backward: Row i leaves of $x_0$ what $x_1 \dots x_i$ do not predict: the former, reversed.
-        variances: Variance $v_i$ of what is left, the same for both.
+        forward: Row i gives the error of predicting $x_i$ from $x_0 \dots x_{i-1}$.
+        backward: Row i gives the error of predicting $x_0$ from $x_1 \dots x_i$: row i of
+            `forward`, reversed.
+        variances: Variance $v_i$ of these errors, the same for both.
     """
 
     forward: Float[Array, "step step"]
@@ -31,12 +32,11 @@ class PredictionFilters(eqx.Module):
 
 
 def durbin_levinson(autocovariance: Float[Array, " step"]) -> PredictionFilters:
-    r"""Whitening of a sequence whose covariance is the Toeplitz matrix S.
+    r"""Compute the filters that whiten a sequence with the Toeplitz covariance S.
 
     With P the forward filters, $S^{-1} = P^\mathrm{T} \operatorname{diag}(1/v)\, P$ and
-    $\ln\det S = \sum_i \ln v_i$. The leading rows do not depend on the later ones: one call serves
-    all lengths. It takes $O(N^2)$ operations, all of them elementwise over a batch, which is what
-    makes thousands of parameter values cheap where a batched Cholesky factorisation is not.
+    $\ln\det S = \sum_i \ln v_i$. Leading rows do not depend on later ones, so that one call serves
+    all lengths. It takes $O(N^2)$ operations.
 
     Args:
         autocovariance: First row of S.
@@ -64,16 +64,16 @@ def durbin_levinson(autocovariance: Float[Array, " step"]) -> PredictionFilters:
 def toeplitz_displacements(
     autocovariance: Float[Array, " step"], kicks: Float[Array, "run step dim"]
 ) -> Float[Array, "run step dim"]:
-    """Regular displacements whose whitened innovations are the kicks.
+    """Compute regular displacements from their whitened innovations.
 
     Args:
-        autocovariance: Of the displacements, at lags 0, 1, ...
-        kicks: Of unit variance; what follows the end of a shorter run does not matter to it.
+        autocovariance: Autocovariance of the displacements at lags 0, 1, ...
+        kicks: Innovations of unit variance; those after the end of a shorter run have no effect.
     """
     filters = durbin_levinson(autocovariance)
     n_runs, n_steps, n_dim = kicks.shape
     columns = jnp.moveaxis(kicks, 1, 0).reshape(n_steps, -1)
-    # The root of the covariance first: solving for thousands of columns takes ten times as long.
+    # The root of the covariance first; solving for thousands of columns takes ten times longer.
     scale = jnp.diag(jnp.sqrt(filters.variances))
     root = solve_triangular(filters.forward, scale, lower=True, unit_diagonal=True)
     return jnp.moveaxis((root @ columns).reshape(n_steps, n_runs, n_dim), 0, 1)

@@ -1,22 +1,23 @@
-r"""Particles that share motion: the likelihood of all of them together.
+r"""Joint likelihood of particles that share a common motion.
 
-Every particle's step is a common one and one of its own, $\Delta x_p = \Delta c + \Delta y_p$. Of N
-particles that are seen at the same times, the mean and N - 1 orthonormal contrasts (Helmert's) are
-independent: $\sqrt N$ times the mean has the covariance $N C_c + C_y$, each contrast $C_y$. Where
-particles come and go on a regular grid, with M the map from common steps to those of all particles,
+The step of each particle is the sum of a common and an individual step, $\Delta x_p = \Delta c +
+\Delta y_p$. For N particles observed at the same times, the mean and N - 1 orthonormal (Helmert)
+contrasts are independent: $\sqrt N$ times the mean has the covariance $N C_c + C_y$, each contrast
+$C_y$. If particles come and go on a regular grid, with M the map from common steps to the steps of
+all particles and D the covariance of individual steps,
 
 $$S = D + M C_c M^T, \qquad \det S = \det D\,\det(1 + L^T B L), \qquad
   x^T S^{-1} x = x^T D^{-1} x - b^T L (1 + L^T B L)^{-1} L^T b$$
 
-with $C_c = L L^T$, $B = M^T D^{-1} M$ and $b = M^T D^{-1} x$. At times that particles do not share,
-or with errors that differ, one filter takes all particles (`unshared.py`).
+with $C_c = L L^T$, $B = M^T D^{-1} M$ and $b = M^T D^{-1} x$. For different observation times or
+errors, one filter covers all particles (`unshared.py`).
 """
 
 __all__ = ["CommonEngine", "common_engine"]
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,21 +34,21 @@ from driftbayes.likelihood.sums import Formulas, Sums
 from driftbayes.likelihood.unshared import UnsharedTimes, unshared_times
 from driftbayes.typing import FloatArray, IntArray
 
-# Steps on a common grid where particles come and go: matrices of that size are factorised.
+# Steps of a common grid on which particles come and go, the size of the matrices to factorise.
 _MAX_GRID = 2048
-# How many times as much a fix costs at times that particles do not share, and fixes by which modes
-# are sought at least.
+# Relative cost of a fix at times that particles do not share, and minimum number of fixes used to
+# search for posterior modes.
 _FIX_COST, _MIN_SEARCHED = 4, 500
 
 
 @dataclass(frozen=True, eq=False)
 class _WithCommon:
-    """Formulas of a step that is one particle's own and several times the common one.
+    """Formulas of individual motion plus a multiple of the common motion.
 
     Args:
-        own: Formulas of each particle's own motion.
-        common: Formulas of the common motion, row by row beside these.
-        times: How many times the covariance of the common motion is added.
+        own: Formulas of the individual motion.
+        common: Formulas of the common motion, with the same rows.
+        times: Factor of the covariance of the common motion.
     """
 
     own: Formulas
@@ -67,15 +68,15 @@ class _WithCommon:
     def lanes(self, intervals: FloatArray) -> NDArray[Any]:
         own, common = self.own.lanes(intervals), self.common.lanes(intervals)
         scale = np.array([1.0, self.times])[:, None, None, None]
-        joined = _joined(np.moveaxis(own, -1, 3), np.moveaxis(common * scale, -1, 3))
-        # The position adds up and acts on nothing: its propagator is 1, its variance the sum.
+        joined = _join(np.moveaxis(own, -1, 3), np.moveaxis(common * scale, -1, 3))
+        # The position is an integral that affects no other component: its propagator is 1.
         joined[:, :, 0, :, 0, 0] = 1.0
         return np.ascontiguousarray(np.moveaxis(joined, 3, -1))
 
     def starts(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
         start, extra, weight = self.own.starts()
         other, _, _ = self.common.starts()
-        return _joined(start, self.times * other), extra, weight
+        return _join(start, self.times * other), extra, weight
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
         own = self.own.autocovariances(tau, n_lags)
@@ -86,8 +87,8 @@ class _WithCommon:
         return own + self.times * self.common.mean_square_displacements(lags)
 
 
-def _joined(own: NDArray[Any], common: NDArray[Any]) -> NDArray[Any]:
-    """Matrices over (X, V) and (X', V') as matrices over (X + X', V, V'); the last axes."""
+def _join(own: NDArray[Any], common: NDArray[Any]) -> NDArray[Any]:
+    """Join matrices over (X, V) and (X', V'), in the last axes, into (X + X', V, V')."""
     n, m = own.shape[-1], common.shape[-1]
     out = np.zeros((*own.shape[:-2], n + m - 1, n + m - 1))
     out[..., :n, :n] = own
@@ -99,14 +100,14 @@ def _joined(own: NDArray[Any], common: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class _Grid:
-    """Runs that overlap without being simultaneous, on a common regular grid.
+    """Runs on a common regular grid that overlap but are not simultaneous.
 
     Args:
-        engine: The runs themselves.
-        n_steps: Steps of the grid.
-        first: Step of the grid at which a group of runs begins, one for each group.
-        n_later: Of each group, how many runs have more than 0, 1, 2, ... steps, (group, step).
-        summed: Steps of the runs of each length, summed over runs: (group, length, steps).
+        engine: Engine of the runs as independent.
+        n_steps: Number of steps of the grid.
+        first: First step of each group of runs on the grid.
+        n_later: Number of runs of each group with more than 0, 1, 2, ... steps, (group, step).
+        summed: Steps summed over runs of the same length, (group, length, steps).
     """
 
     engine: FilterEngine
@@ -118,7 +119,7 @@ class _Grid:
     def sums(self, own: Formulas, common: Formulas, error: float) -> Sums:
         found = self.engine.sums(own)
         r_own, r_common = (
-            one.autocovariances(self.engine.tau, self.n_steps) for one in (own, common)
+            part.autocovariances(self.engine.tau, self.n_steps) for part in (own, common)
         )
         r_own[:, 0] += 2 * error
         r_own[:, 1:2] -= error
@@ -132,7 +133,7 @@ class _Grid:
         )
 
     def _reduction(self, own: FloatArray, common: FloatArray) -> tuple[float, FloatArray]:
-        """Ln det(1 + LᵀBL) of one axis, and what the common motion takes from the products."""
+        """Compute ln det(1 + LᵀBL) of one axis, and the reduction of the products."""
         n = self.n_steps
         try:
             # Leading blocks of the whitening matrix whiten shorter runs.
@@ -148,8 +149,8 @@ class _Grid:
             leading = whiten[:size, :size]
             weights[place, place] += (leading.T * later) @ leading
             white = np.zeros((size, n_dim))
-            for one in steps:
-                white[: len(one)] += leading[: len(one), : len(one)] @ one
+            for total in steps:
+                white[: len(total)] += leading[: len(total), : len(total)] @ total
             seen[place] += leading.T @ white
         inner = np.eye(n) + root.T @ weights @ root
         factor = cholesky(inner, lower=True)
@@ -159,13 +160,13 @@ class _Grid:
 
 @dataclass(frozen=True, eq=False)
 class CommonEngine:
-    """All particles together, for a model whose components are their own and a common motion.
+    r"""Engine of all particles together, for models of individual and common motion.
 
     Args:
-        means: Mean of the particles of each block times the root of their number, by that number.
+        means: $\sqrt N$ times the mean over the particles of each block, by their number N.
         contrasts: Orthonormal contrasts of all blocks; None if there are none.
         grids: Blocks in which particles come and go on a regular grid.
-        unshared: Blocks in which each is seen at its own times.
+        unshared: Blocks in which particles are observed at different times.
         tau: Sampling time.
         n_dim: Number of axes.
         noisy: Whether the error of some position is known.
@@ -178,7 +179,6 @@ class CommonEngine:
     tau: float
     n_dim: int
     noisy: bool
-    kind: ClassVar[str] = "together"
 
     @property
     def context(self) -> Context:
@@ -199,7 +199,7 @@ class CommonEngine:
         longest = max(self.unshared, key=lambda block: block.n_steps, default=None)
         if longest is None or longest.n_steps <= n_steps:
             return self, 1.0
-        # The largest block stands for all, with fewer fixes the more each of them costs.
+        # The largest block represents all, with fewer fixes since each costs more.
         part = longest.thinned(max(n_steps // _FIX_COST, _MIN_SEARCHED))
         total = sum(len(engine.runs.columns) for engine in self._engines())
         total += sum(block.n_steps for block in self.unshared)
@@ -230,13 +230,13 @@ def common_engine(
     *,
     moves_by_generator: bool,
 ) -> CommonEngine:
-    """Find which particles are seen at the same times, and prepare them.
+    """Group particles by observation times and make their engines.
 
     Args:
         data: Displacements at one tau.
         model: Name of the model, for messages.
-        make: Makes the engine of runs that are independent.
-        moves_by_generator: Whether the model moves on over any interval, however short.
+        make: Function that makes the engine of independent runs.
+        moves_by_generator: Whether the engine can compute transitions over any interval.
     """
     if data.start_time is None:
         raise DriftbayesError(
@@ -245,7 +245,7 @@ def common_engine(
         )
     means: dict[int, list[Displacements]] = {}
     contrasts, grids, unshared = [], [], []
-    blocks = [_runs(data, runs) for runs in _blocks(data)]
+    blocks = [_select_runs(data, runs) for runs in _blocks(data)]
     if all(len(block.row_sizes) == 1 for block in blocks):
         raise DriftbayesError(
             f"no two particles are seen at the same time, so {model} cannot tell what they share; "
@@ -253,30 +253,30 @@ def common_engine(
         )
     for block in blocks:
         if not _is_simultaneous(block):
-            trouble = _why_not_on_grid(block)
-            if not trouble:
+            reason = _why_not_on_grid(block)
+            if not reason:
                 grids.append(_grid(block, make))
             elif moves_by_generator:
                 unshared.append(unshared_times(block))
             else:
                 raise DriftbayesError(
                     f"{model} needs particles that are seen at common times, since it has no "
-                    f"state-space form or is blurred, and {trouble}: choose a tau that all share, "
+                    f"state-space form or is blurred, and {reason}: choose a tau that all share, "
                     "a part of the data in which all are present, or leave +common out"
                 )
             continue
         mean, others = _helmert(block)
-        means.setdefault(len(block.row_sizes), []).append(_first(block, mean))
+        means.setdefault(len(block.row_sizes), []).append(_with_steps(block, mean))
         if len(others) and not np.any(others):
             raise DriftbayesError(
                 f"{len(block.row_sizes)} particles move exactly alike, so {model} has nothing that "
                 "is their own; keep one of them"
             )
         if len(others):
-            contrasts.append(_first(block, others))
+            contrasts.append(_with_steps(block, others))
     return CommonEngine(
-        means={n: make(_concatenated(some)) for n, some in means.items()},
-        contrasts=make(_concatenated(contrasts)) if contrasts else None,
+        means={n: make(_concatenate(parts)) for n, parts in means.items()},
+        contrasts=make(_concatenate(contrasts)) if contrasts else None,
         grids=grids,
         unshared=unshared,
         tau=data.tau,
@@ -286,7 +286,7 @@ def common_engine(
 
 
 def _blocks(data: Displacements) -> list[IntArray]:
-    """Runs in blocks between which no run extends: connected in time, one after the other."""
+    """Divide runs into blocks that do not overlap in time."""
     begin = np.asarray(data.start_time)
     ends = np.cumsum(data.row_sizes)
     total = np.concatenate([[0.0], np.cumsum(data.interval)])
@@ -297,8 +297,8 @@ def _blocks(data: Displacements) -> list[IntArray]:
     return np.split(order, np.flatnonzero(new) + 1)
 
 
-def _runs(data: Displacements, runs: IntArray) -> Displacements:
-    """Some of the runs."""
+def _select_runs(data: Displacements, runs: IntArray) -> Displacements:
+    """Select runs."""
     ends = np.cumsum(data.row_sizes)
     sizes = data.row_sizes[runs]
     steps = np.concatenate([np.arange(ends[r] - data.row_sizes[r], ends[r]) for r in runs])
@@ -322,7 +322,7 @@ def _runs(data: Displacements, runs: IntArray) -> Displacements:
 
 
 def _is_simultaneous(block: Displacements) -> bool:
-    """Whether all runs have the same times, and the same errors at them."""
+    """Return whether all runs have the same times and errors."""
     size, slack = block.row_sizes[0], GRID_TOLERANCE * block.tau
     begin = np.asarray(block.start_time)
     if np.any(block.row_sizes != size) or np.ptp(begin) > slack:
@@ -334,7 +334,7 @@ def _is_simultaneous(block: Displacements) -> bool:
 
 
 def _helmert(block: Displacements) -> tuple[FloatArray, FloatArray]:
-    """The mean of simultaneous runs times the root of their number, and their contrasts."""
+    """Compute √N times the mean of N simultaneous runs, and their contrasts."""
     n, size = len(block.row_sizes), int(block.row_sizes[0])
     x = block.dx.reshape(n, size, -1)
     total = np.cumsum(x, axis=0)
@@ -342,8 +342,8 @@ def _helmert(block: Displacements) -> tuple[FloatArray, FloatArray]:
     return total[-1:] / np.sqrt(n), (total[:-1] - k * x[1:]) / np.sqrt(k * (k + 1.0))
 
 
-def _first(block: Displacements, steps: FloatArray) -> Displacements:
-    """Runs with the times and errors of the first one of a block."""
+def _with_steps(block: Displacements, steps: FloatArray) -> Displacements:
+    """Make runs with the times and errors of the first run of a block."""
     n, size, n_dim = steps.shape
     sd = block.position_sd
     return replace(
@@ -357,7 +357,7 @@ def _first(block: Displacements, steps: FloatArray) -> Displacements:
     )
 
 
-def _concatenated(parts: list[Displacements]) -> Displacements:
+def _concatenate(parts: list[Displacements]) -> Displacements:
     def joined(name: str) -> Any:
         return np.concatenate([getattr(part, name) for part in parts])
 
@@ -372,13 +372,13 @@ def _concatenated(parts: list[Displacements]) -> Displacements:
 
 
 def _grid_places(block: Displacements) -> FloatArray:
-    """When runs begin, counted in steps from the first."""
+    """Start times of runs, in steps after the first."""
     begin = np.asarray(block.start_time)
     return (begin - begin.min()) / block.tau
 
 
 def _why_not_on_grid(block: Displacements) -> str:
-    """What keeps runs from a common grid of steps; empty if nothing does."""
+    """Return why runs are not on a common grid of steps; empty if they are."""
     place = _grid_places(block)
     first = np.round(place)
     is_even = np.all(np.abs(block.interval - block.tau) <= GRID_TOLERANCE * block.tau)
@@ -391,7 +391,7 @@ def _why_not_on_grid(block: Displacements) -> str:
 
 
 def _grid(block: Displacements, make: Callable[[Displacements], FilterEngine]) -> _Grid:
-    """Runs on a common grid, grouped by where they begin."""
+    """Group runs on a common grid by their first step."""
     first = np.round(_grid_places(block)).astype(np.int64)
     n_steps = int((first + block.row_sizes).max())
     ends = np.cumsum(block.row_sizes)

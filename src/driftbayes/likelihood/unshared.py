@@ -1,4 +1,4 @@
-"""Particles that share motion and are seen each at its own times: one filter of all of them."""
+"""Joint filter of particles that share motion but are observed at different times."""
 
 __all__ = ["UnsharedTimes", "unshared_times"]
 
@@ -17,25 +17,25 @@ from driftbayes.likelihood.sums import Formulas, Sums
 from driftbayes.typing import FloatArray, IntArray
 
 # Times closer than this, relative to tau, differ by rounding.
-_SAME_TIME = 1e-9
-# Multiplications of one likelihood, beyond which an evidence would take hours.
+_TIME_TOLERANCE = 1e-9
+# Multiplications per likelihood; with more, an evidence would take hours.
 _MAX_WORK = 2e9
-# Particles by which modes are sought.
+# Number of particles used to search for posterior modes.
 _N_SEARCHED = 16
-# Bytes of the matrices of all intervals that are held at a time.
+# Memory of the matrices of all intervals, in bytes.
 _MATRIX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class UnsharedTimes:
-    """Fixes of all particles in the order of time.
+    """Fixes of all particles in order of time.
 
     Args:
-        slot: Slot of the particle; one that is no longer seen leaves its slot to another.
-        time: When it is seen.
-        after: Time since its last fix; NaN if it is seen first.
-        dx: Its step since then, (fix, axis).
-        error: Variance of the error of the fix.
+        slot: Slot of the particle; after its last fix another particle can use the slot.
+        time: Time of the fix.
+        after: Time since the last fix of the particle; NaN at its first fix.
+        dx: Step of the particle since then, (fix, axis).
+        error: Error variance of the fix.
         tau: Sampling time.
     """
 
@@ -48,12 +48,12 @@ class UnsharedTimes:
 
     @property
     def n_steps(self) -> int:
-        """Steps of all particles."""
+        """Number of steps of all particles."""
         return int(np.isfinite(self.after).sum())
 
     @property
     def n_slots(self) -> int:
-        """Largest number of particles that are seen at a time."""
+        """Largest number of simultaneous particles."""
         return int(self.slot.max()) + 1
 
     @property
@@ -62,16 +62,16 @@ class UnsharedTimes:
         return float(np.nanmin(self.after))
 
     def work(self, n_state: int) -> float:
-        """Multiplications of one likelihood.
+        """Estimate the multiplications per likelihood.
 
         Args:
-            n_state: Components of the state of one particle.
+            n_state: Size of the state of one particle.
         """
         size = n_state * (self.n_slots + 1) - 1
         return len(self.slot) * float(size) ** 2
 
     def thinned(self, n_steps: int) -> "UnsharedTimes":
-        """The first fixes of some of the particles, about as many as asked for."""
+        """Keep the first fixes of some particles, about `n_steps` in all."""
         chosen = np.unique(np.linspace(0, self.n_slots - 1, _N_SEARCHED).astype(np.int64))
         rows = np.flatnonzero(np.isin(self.slot, chosen))
         rows = rows[: np.searchsorted(np.cumsum(np.isfinite(self.after[rows])), n_steps) + 1]
@@ -83,21 +83,21 @@ class UnsharedTimes:
 
     @cached_property
     def _intervals(self) -> tuple[tuple[FloatArray, IntArray], tuple[FloatArray, IntArray]]:
-        """Times since the last fix of any particle, and of the same: distinct ones, and which."""
+        """Distinct times since the last fix of any and of the same particle, and their indices."""
         reached, since = self.time[0], np.zeros(len(self.time))
         for k, time in enumerate(self.time):
-            if time - reached > _SAME_TIME * self.tau:
+            if time - reached > _TIME_TOLERANCE * self.tau:
                 since[k], reached = time - reached, time
         found = []
         for values in (since, np.nan_to_num(self.after)):
             which = np.full(len(values), -1)
             intervals, which[values > 0] = distinct_intervals(values[values > 0])
-            # One that nothing asks for, so that there are some.
+            # An unused interval, so that the array is not empty.
             found.append((intervals if len(intervals) else np.array([self.tau]), which))
         return found[0], found[1]
 
     def sums(self, own: Formulas, common: Formulas) -> Sums:
-        """Sums of all steps of each row."""
+        """Compute the sums over all steps for each row."""
         n_rows, n_state = own.n_rows, own.n_state()
         if self.work(n_state) > _MAX_WORK:
             raise DriftbayesError(
@@ -109,7 +109,7 @@ class UnsharedTimes:
             )
         from driftbayes.kernels.filter import LANES
 
-        # As many rows at a time as their matrices leave room for, in whole blocks.
+        # As many whole blocks of rows at a time as fit in memory.
         row_bytes = 16 * n_state**2 * sum(len(part[0]) for part in self._intervals)
         at_once = max(_MATRIX_BYTES // (row_bytes * LANES), 1) * LANES
         found: list[tuple[FloatArray, FloatArray]] = []
@@ -125,7 +125,7 @@ class UnsharedTimes:
         )
 
     def _blocks(self, own: Formulas, common: Formulas) -> list[tuple[FloatArray, FloatArray]]:
-        """Log-determinants and products of blocks of rows, the rows along the last axis."""
+        """Compute log-determinants and products by blocks, with rows along the last axis."""
         from driftbayes.kernels.common import filter_together
         from driftbayes.kernels.filter import LANES
 
@@ -149,10 +149,10 @@ class UnsharedTimes:
 
 
 def unshared_times(block: Displacements) -> UnsharedTimes:
-    """Put the fixes of all runs in the order of time.
+    """Sort the fixes of all runs by time.
 
     Args:
-        block: Displacements whose runs begin at known times.
+        block: Displacements of runs with known start times.
     """
     sizes = block.row_sizes
     firsts = np.cumsum(sizes + 1) - sizes - 1
@@ -167,14 +167,13 @@ def unshared_times(block: Displacements) -> UnsharedTimes:
     begin = np.asarray(block.start_time)
     time = (begin - begin.min())[run] + total - total[firsts][run]
     error = np.zeros(len(dx)) if block.position_sd is None else block.position_sd**2
-    slot = _slots(time[firsts], time[firsts + sizes])[run]
+    slot = _assign_slots(time[firsts], time[firsts + sizes])[run]
     order = np.lexsort((run, time))
     return UnsharedTimes(slot[order], time[order], after[order], dx[order], error[order], block.tau)
 
 
-def _slots(begin: FloatArray, end: FloatArray) -> IntArray:
-    """A slot for each run: the first that no run holds which ends later."""
-    # Runs begin one after another: a slot that has become free stays so until a run takes it.
+def _assign_slots(begin: FloatArray, end: FloatArray) -> IntArray:
+    """Assign each run the first slot that is free when the run begins."""
     held: list[tuple[float, int]] = []
     free: list[int] = []
     out = np.empty(len(begin), dtype=np.int64)

@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING
 from driftbayes.aliases import lazy
 from driftbayes.models._base import AbstractModel, Parameter, as_template
 from driftbayes.models._named import MODELS, model_named
-from driftbayes.models._prepare import (
-    Data,
-    Needs,
-    Preparation,
-    check_summable,
-    preparation,
-    prepare,
-)
+from driftbayes.models._prepare import Needs, Preparation, check_summable, preparation
 from driftbayes.models._rules import OPTIONS
 
 if TYPE_CHECKING:
@@ -73,7 +66,6 @@ __all__ = [
     "Common",
     "ConfinedBrownian",
     "ConfinedLangevin",
-    "Data",
     "Eddies",
     "Flow",
     "FractionalBrownian",
@@ -99,5 +91,4 @@ __all__ = [
     "check_summable",
     "model_named",
     "preparation",
-    "prepare",
 ]

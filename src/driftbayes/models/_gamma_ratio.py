@@ -1,4 +1,4 @@
-"""Ratios of gamma functions that keep their digits for large arguments."""
+"""Ratios of gamma functions, accurate for large arguments."""
 
 __all__ = ["log_gamma_ratio"]
 
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import gammaln
 
-# Above this Stirling's series is used; its first neglected term is below 1e-17 there.
+# Stirling's series is used above this, where its first neglected term is below 1e-17.
 _SWITCH = 50.0
 # Coefficients of 1/z, 1/z³, ... in the series of ln Γ(z).
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
@@ -19,7 +19,7 @@ _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 def log_gamma_ratio(a: Float[Any, "..."], m: Float[Any, "..."], xp: Any = jnp) -> Any:
     r"""$\ln \Gamma(a + m) - \ln \Gamma(a) - m \ln a$ for positive a and m.
 
-    It tends to 0 as a → ∞, where the difference of the two logarithms would be all rounding.
+    It tends to 0 as a → ∞, where the difference of the logarithms would be all rounding error.
 
     Args:
         a: First argument.

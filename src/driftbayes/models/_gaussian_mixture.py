@@ -1,8 +1,8 @@
 r"""Spread and autocovariance of steps for a velocity autocovariance of Gaussian shape.
 
 With $r(t) = e^{-(zt)^2}$ and t in steps, the covariance of two steps that are l apart is
-$\int_{-1}^{1} (1 - |v|)\,e^{-(l+v)^2 z^2}\,\mathrm{d}v$. Any autocovariance that is a mixture of
-such shapes, the Matérn family among them, has the same mixture of these.
+$\int_{-1}^{1} (1 - |v|)\,e^{-(l+v)^2 z^2}\,\mathrm{d}v$. An autocovariance that is a mixture of
+such shapes, for example Matérn's, leads to the same mixture of these covariances.
 """
 
 __all__ = ["gaussian_spread", "gaussian_step_covariance"]
@@ -16,17 +16,17 @@ from jaxtyping import Array, Float
 
 Values = Float[Array, "..."]
 
-# Below this the series and the quadrature are used, above it the closed forms.
+# Series and quadrature are used below this, closed forms above.
 _SWITCH = 1.0
 _N_TERMS = 19
-# Gauss-Legendre nodes on (0, 1): enough for a Gaussian no narrower than the panel.
+# Gauss-Legendre nodes on (0, 1), enough for a Gaussian at least as wide as the interval.
 _N_NODES = 9
 
 
 def gaussian_spread(z: Values) -> Values:
     r"""$G(z) = \sqrt\pi\,\mathrm{erf}(z)/z - (1 - e^{-z^2})/z^2$, with $G(0) = 1$.
 
-    The mean square displacement after one unit of time.
+    It is the mean square displacement after one unit of time.
     """
     is_small = z < _SWITCH
     low = jnp.where(is_small, z, 0.0)
@@ -49,9 +49,11 @@ def gaussian_step_covariance(lag: Values, z: Values) -> Values:
         values = jnp.exp(-(after**2)) + jnp.exp(-(before**2))
         quadrature = quadrature + weight * (1 - node) * values
 
-    def bent(t: Values) -> Values:
-        """The spread, without the parts linear in time: their second difference is zero."""
+    def nonlinear_spread(t: Values) -> Values:
+        """Spread without its parts linear in time, whose second difference is zero."""
         return jnp.exp(-((t * high) ** 2)) / high**2 - sqrt(pi) * t * erfc(t * high) / high
 
-    closed = 0.5 * (bent(lag + 1) - 2 * bent(lag) + bent(lag - 1))
+    closed = 0.5 * (
+        nonlinear_spread(lag + 1) - 2 * nonlinear_spread(lag) + nonlinear_spread(lag - 1)
+    )
     return jnp.where(is_small, quadrature, closed)

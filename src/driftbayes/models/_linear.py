@@ -1,4 +1,4 @@
-"""Models whose velocity is part of a linear stochastic differential equation."""
+"""Models whose velocity follows a linear stochastic differential equation."""
 
 __all__ = ["AbstractLinearModel", "Dynamics", "over"]
 
@@ -18,8 +18,8 @@ from driftbayes.models._matrix_exponential import exponential_integrals, noise_c
 class Dynamics(NamedTuple):
     r"""A linear equation $\mathrm{d}V = B V\,\mathrm{d}t + L\,\mathrm{d}W$ and its steady state.
 
-    The first component of V is the velocity. The others have its unit too, so that all
-    elements of B are rates: what is fast and what is slow can then be told from B.
+    The first component of V is the velocity. The others have the same unit, so that all elements of
+    B are rates and can be compared.
 
     Args:
         rates: B, in 1/time.
@@ -37,22 +37,22 @@ class AbstractLinearModel(AbstractModel):
 
     $$\mathrm{d}X = V_1\,\mathrm{d}t, \qquad \mathrm{d}V = B V\,\mathrm{d}t + L\,\mathrm{d}W$$
 
-    A model gives `dynamics`; its law of motion follows. All is computed with the interval as the
-    unit of time, and keeps its digits from rates times interval of 1e-8 and less to 1e8 and more.
+    A model defines `dynamics`, from which everything else follows. Computations use the interval as
+    the unit of time and keep full precision for rates times interval from below 1e-8 to above 1e8.
     """
 
     moves_by_generator: ClassVar[bool] = True
 
     @abstractmethod
     def dynamics(self) -> Dynamics:
-        """Rates B, noise intensity D and stationary covariance P of the velocity and its kin."""
+        """Rates B, noise intensity D and stationary covariance P of V."""
 
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
     ) -> Float[Array, " lag"]:
         r"""$\tau^2 e_1^\mathrm{T} J\,e^{(l-1)B\tau} J P e_1$ at lag $l > 0$.
 
-        Here $J = \int_0^1 e^{B\tau s}\mathrm{d}s$. At lag 0, the mean square displacement.
+        Here $J = \int_0^1 e^{B\tau s}\mathrm{d}s$. At lag 0 it is the mean square displacement.
         """
         rates, _, stationary = self.dynamics()
         step = exponential_integrals(rates * tau).once
@@ -67,7 +67,7 @@ class AbstractLinearModel(AbstractModel):
         return jnp.where(lags == 0, variance, jax.vmap(apart)(lags))
 
     def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
-        """Each lag from the one before by one step: one exponential serves all."""
+        """Step from each lag to the next, with one exponential for all."""
         rates, _, stationary = self.dynamics()
         change, step, _ = exponential_integrals(rates * tau)
 
@@ -85,14 +85,14 @@ class AbstractLinearModel(AbstractModel):
         return noise_covariance(drift * interval, intensity * interval)
 
     def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        """Position on top of B and D."""
+        """B and D with the position as first component."""
         rates, intensity, _ = self.dynamics()
         size = len(rates) + 1
         drift = jnp.zeros((size, size)).at[0, 1].set(1.0).at[1:, 1:].set(rates)
         return drift, jnp.zeros((size, size)).at[1:, 1:].set(intensity)
 
     def initial_covariance(self) -> Float[Array, "state state"]:
-        """P, and zero for the position."""
+        """P, with zeros for the position."""
         stationary = self.dynamics().stationary
         size = len(stationary) + 1
         return jnp.zeros((size, size)).at[1:, 1:].set(stationary)
@@ -108,7 +108,7 @@ class AbstractLinearModel(AbstractModel):
         return over(at, jnp.abs(lag))
 
     def double_integral(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        r"""$2\int_0^t (t - s)\,r(s)\,\mathrm{d}s$, the mean square displacement of any model."""
+        r"""$2\int_0^t (t - s)\,r(s)\,\mathrm{d}s$, with r the velocity autocovariance."""
         rates, _, stationary = self.dynamics()
 
         def at(t: Scalar) -> Scalar:
@@ -116,7 +116,11 @@ class AbstractLinearModel(AbstractModel):
 
         return over(at, lag)
 
+    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Double integral of the velocity autocovariance."""
+        return self.double_integral(lag)
+
 
 def over(function: Callable[[Array], Array], lag: Float[Array, "..."]) -> Float[Array, "..."]:
-    """A function of one time at each of an array of times."""
+    """Evaluate a function of one time at each element of an array."""
     return jax.vmap(function)(lag.reshape(-1)).reshape(lag.shape)

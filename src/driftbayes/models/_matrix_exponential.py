@@ -1,9 +1,9 @@
-r"""Exponentials of small matrices and their integrals, to full digits from short times to long.
+r"""Exponentials of small matrices and their integrals, accurate from short times to long.
 
-Taylor series over a step so short that the matrix has norm 1/2 or less, then doublings of the step.
-What is doubled is $e^{Bh} - I$ and not $e^{Bh}$: a slow motion beside a fast one would lose a
-digit for each digit of their ratio. The number of doublings is fixed and those not needed are
-masked, so that derivatives of any order and in both modes exist.
+A Taylor series covers a step over which the matrix has norm 1/2 or less; the step is then doubled.
+The doubling acts on $e^{Bh} - I$ and not on $e^{Bh}$, since slow motion next to fast motion would
+lose a digit per decade of their ratio. The number of doublings is fixed and unneeded ones are
+masked, so that derivatives of any order exist in both modes.
 """
 
 __all__ = ["Integrals", "exponential_integrals", "noise_covariance"]
@@ -25,12 +25,12 @@ T = TypeVar("T")
 # Enough for a norm of 1e18: a rate of 1e6 per interval at 1e12 intervals.
 _N_DOUBLINGS = 61
 _N_TERMS = 17
-# More: the noise of a position starts with the fifth.
+# More terms, since the noise of a position starts with the fifth.
 _N_NOISE_TERMS = 23
 
 
 class Integrals(NamedTuple):
-    r"""What follows from $e^{Bs}$ for $0 \le s \le 1$.
+    r"""Integrals of $e^{Bs}$ over $0 \le s \le 1$.
 
     Args:
         change: $e^B - I$.
@@ -43,10 +43,10 @@ class Integrals(NamedTuple):
     twice: Matrix
 
 
-# Compiled once per shape: left to itself, JAX compiles a loop anew at every call.
+# Compiled once per shape; otherwise JAX would compile the loop at every call.
 @jax.jit
 def exponential_integrals(matrix: Matrix) -> Integrals:
-    """The exponential of a matrix whose eigenvalues do not grow, and its integrals."""
+    """Compute the exponential of a matrix without growing modes, and its integrals."""
     step, n_doublings = _short_step(matrix)
     change, once, twice = _series(matrix * step)
     start = (Integrals(change, once * step, twice * step**2), step)
@@ -56,11 +56,11 @@ def exponential_integrals(matrix: Matrix) -> Integrals:
     ) -> tuple[tuple[Integrals, Scalar], None]:
         (change, once, twice), step = carry
         doubled = Integrals(
-            change=2 * change + _product(change, change),
-            once=2 * once + _product(change, once),
-            twice=2 * twice + step * once + _product(change, twice),
+            change=2 * change + _multiply(change, change),
+            once=2 * once + _multiply(change, once),
+            twice=2 * twice + step * once + _multiply(change, twice),
         )
-        return _chosen(index < n_doublings, (doubled, 2 * step), carry), None
+        return _choose(index < n_doublings, (doubled, 2 * step), carry), None
 
     (integrals, _), _ = jax.lax.scan(double, start, jnp.arange(float(_N_DOUBLINGS)))
     return integrals
@@ -72,14 +72,14 @@ def noise_covariance(
 ) -> tuple[Matrix, Matrix]:
     r"""$e^F$ and $Q = \int_0^1 e^{Fs} D\,e^{F^\mathrm{T}s}\,\mathrm{d}s$.
 
-    The first components may be integrals that nothing else depends on: a position, or the integral
-    of a position. They do not count for the norm.
+    The first components may be integrals that affect no other component, such as a position or its
+    integral. The norm ignores them.
 
     Args:
         matrix: F.
         intensity: D, symmetric.
-        n_integrals: Number of leading components that are integrals: each one's column of F is
-            zero, but for those before it.
+        n_integrals: Number of leading components that are integrals: the column of each in F is
+            zero except in the rows before it.
     """
     step, n_doublings = _short_step(matrix[n_integrals:, n_integrals:])
     change, _, _ = _series(matrix * step)
@@ -87,18 +87,18 @@ def noise_covariance(
 
     def double(carry: tuple[Array, Array], index: Scalar) -> tuple[tuple[Array, Array], None]:
         change, noise = carry
-        moved = _product(change, noise)
-        both = moved + moved.T + _product(moved, change.T)
-        # Symmetric to the last bit: an antisymmetric part would grow threefold each time.
-        doubled = (2 * change + _product(change, change), 2 * noise + 0.5 * (both + both.T))
-        return _chosen(index < n_doublings, doubled, carry), None
+        moved = _multiply(change, noise)
+        both = moved + moved.T + _multiply(moved, change.T)
+        # Exactly symmetric: an antisymmetric part would grow threefold with each doubling.
+        doubled = (2 * change + _multiply(change, change), 2 * noise + 0.5 * (both + both.T))
+        return _choose(index < n_doublings, doubled, carry), None
 
     (change, noise), _ = jax.lax.scan(double, start, jnp.arange(float(_N_DOUBLINGS)))
     return jnp.eye(len(matrix)) + change, noise
 
 
 def _short_step(matrix: Matrix) -> tuple[Scalar, Scalar]:
-    """A step over which the norm is 1/2 or less, and how often it must be doubled."""
+    """Choose a step over which the norm is 1/2 or less, and the number of doublings."""
     norm = jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(matrix), axis=1), initial=0.0))
     n_doublings = jnp.ceil(jnp.log2(jnp.maximum(2 * norm, 1.0)))
     n_doublings = jnp.minimum(n_doublings, float(_N_DOUBLINGS))
@@ -106,8 +106,8 @@ def _short_step(matrix: Matrix) -> tuple[Scalar, Scalar]:
 
 
 def _series(matrix: Matrix) -> Integrals:
-    """The three integrals of a matrix of norm 1/2."""
-    # Coefficients of the powers from 0 on; the first of e^B - I is left out.
+    """Sum the series of the three integrals for a matrix of norm 1/2 or less."""
+    # Coefficients of the powers from 0; e^B - I has no constant term.
     coefficients = np.array(
         [
             [float(n > 0) / factorial(n), 1 / factorial(n + 1), 1 / factorial(n + 2)]
@@ -121,7 +121,7 @@ def _series(matrix: Matrix) -> Integrals:
         carry: tuple[Array, tuple[Array, ...]], coefficient: Array
     ) -> tuple[tuple[Array, tuple[Array, ...]], None]:
         power, sums = carry
-        power = _product(matrix, power)
+        power = _multiply(matrix, power)
         return (power, tuple(s + c * power for s, c in zip(sums, coefficient, strict=True))), None
 
     (_, sums), _ = jax.lax.scan(add, (identity, sums), jnp.asarray(coefficients[1:]))
@@ -129,12 +129,12 @@ def _series(matrix: Matrix) -> Integrals:
 
 
 def _noise_series(matrix: Matrix, intensity: Matrix) -> Matrix:
-    """Q over a step: the sum of D_n / (n + 1)! with D_{n+1} = F D_n + D_n Fᵀ."""
+    """Q over a step, the sum of D_n / (n + 1)! with D_{n+1} = F D_n + D_n Fᵀ."""
     divisors = jnp.asarray([1.0 / n for n in range(2, _N_NOISE_TERMS)])
 
     def add(carry: tuple[Array, Array], factor: Scalar) -> tuple[tuple[Array, Array], None]:
         term, total = carry
-        moved = _product(matrix, term)
+        moved = _multiply(matrix, term)
         term = factor * (moved + moved.T)
         return (term, total + term), None
 
@@ -142,10 +142,10 @@ def _noise_series(matrix: Matrix, intensity: Matrix) -> Matrix:
     return total
 
 
-def _chosen(condition: Array, yes: T, no: T) -> T:
+def _choose(condition: Array, yes: T, no: T) -> T:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def _product(left: Matrix, right: Matrix) -> Matrix:
-    """A product of matrices of two or three rows, written out so that a batch of them fuses."""
+def _multiply(left: Matrix, right: Matrix) -> Matrix:
+    """Multiply matrices of two or three rows, elementwise so that a batch of them fuses."""
     return jnp.sum(left[:, :, None] * right[None, :, :], axis=1)

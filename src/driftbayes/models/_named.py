@@ -20,11 +20,11 @@ Family = type[AbstractModel] | AbstractModel
 
 
 class _Models(MutableMapping[str, Any]):
-    """Every model by its name, from simple to complex; add your own as to a dictionary."""
+    """Models by name; add your own as to a dictionary. Classes are imported on first use."""
 
-    def __init__(self, room: str, homes: dict[str, str]) -> None:
+    def __init__(self, package: str, paths: dict[str, str]) -> None:
         self._known: dict[str, str | Family] = {
-            name: f"{room}.{home}" for name, home in homes.items()
+            name: f"{package}.{path}" for name, path in paths.items()
         }
 
     def __getitem__(self, name: str) -> Any:
@@ -32,7 +32,7 @@ class _Models(MutableMapping[str, Any]):
         if isinstance(found, str):
             module, _, family = found.rpartition(".")
             found = getattr(import_module(f"driftbayes.{module}"), family)
-            # Some are made by a function, when they are asked for.
+            # Some paths name a function that makes the model.
             found = found if isinstance(found, type) else found()
             self._known[name] = found
         return found
@@ -56,11 +56,11 @@ class _Models(MutableMapping[str, Any]):
         return f"models: {', '.join(self)}"
 
 
-# Name of learned densities, which have scores only.
+# Name of learned densities, which have scores but no evidence.
 LEARNED = "learned"
-# Names of laws of relative dispersion, which are no models of single particles.
+# Names of models of relative dispersion, which describe pairs, not single particles.
 PAIR_LAWS = ("rayleigh", "richardson", "lundgren", "power")
-# Every model by its name, from simple to complex.
+# Models by name, from simple to complex.
 MODELS = _Models(
     "models",
     {
@@ -75,8 +75,8 @@ MODELS = _Models(
         "two_scale": "two_scale.TwoScaleLangevin",
     },
 )
-# Stochastic differential equations, whose likelihoods are estimated: not among "all". Those of a
-# user's file are added when it is loaded.
+# Stochastic differential equations, whose likelihoods are estimated; not part of "all". Loading a
+# user's file adds its equations.
 SDES = _Models(
     "sde",
     {
@@ -88,12 +88,12 @@ SDES = _Models(
         "student_langevin": "models.student.student_langevin",
     },
 )
-# Walks, which have neither a Gaussian density nor an equation of motion: not among "all" either.
+# Random walks, with neither a Gaussian density nor an equation of motion; not part of "all".
 WALKS = _Models("models", {"random_walk": "random_walk.RandomWalk"})
 
 
 # Module and class of each option, and the names of its parameters.
-_WRAP = {
+_OPTION_CLASSES = {
     "blur": ("measurement.Blur", "exposure"),
     "noise": ("measurement.Noise", "sigma"),
     "outliers": ("outliers.Outliers", "fraction", "spread"),
@@ -107,8 +107,8 @@ _WRAP = {
 }
 
 
-def _wrapped(model: AbstractModel, option: str, n_dim: int) -> AbstractModel:
-    """The template of a model with an option, whose module is imported now."""
+def _wrap(model: AbstractModel, option: str, n_dim: int) -> AbstractModel:
+    """Return the template of a model with an option, after importing its module."""
     if option == "anisotropic":
         from driftbayes.models.options.anisotropy import Anisotropic, n_components
 
@@ -117,28 +117,28 @@ def _wrapped(model: AbstractModel, option: str, n_dim: int) -> AbstractModel:
         from driftbayes.models.options.common import common_of
 
         return common_of(model)
-    home, *names = _WRAP[option]
-    module, family = home.split(".")
+    path, *names = _OPTION_CLASSES[option]
+    module, family = path.split(".")
     wrap = getattr(import_module(f"driftbayes.models.options.{module}"), family)
     found: AbstractModel = wrap(model, *names)
     return found
 
 
-# One object for each template: comparing it with itself takes no time.
-_SEEN: dict[AbstractModel, AbstractModel] = {}
+# One object per template, so that comparisons by identity are enough.
+_TEMPLATES: dict[AbstractModel, AbstractModel] = {}
 
 
 def model_named(
     text: str, models: Mapping[str, type[AbstractModel] | AbstractModel], n_dim: int = 2
 ) -> AbstractModel:
-    """The template of the model that a name stands for; call it with values of its parameters.
+    """Return the template of the model with a name; call it with parameter values.
 
     Args:
         text: A model or a sum of models joined by `&`, options after plus signs, and a number of
-            classes after a star. Options belong to the whole sum; `rotating` to its oscillating
+            classes after a star. Options apply to the whole sum, `rotating` to its oscillating
             component.
         models: The register of plain models.
-        n_dim: Number of spatial dimensions, for options that need to know it.
+        n_dim: Number of spatial dimensions, for options that depend on it.
     """
     name, star, classes = text.partition("*")
     components = [part.split("+") for part in name.split("&")]
@@ -167,18 +167,22 @@ def model_named(
         msg = f"unknown option {unknown[0]!r} in {text!r}; known are {', '.join(OPTIONS)}{near}"
         raise DriftbayesError(msg)
     plain = tuple(as_template(_family(base, models)) for base in bases)
-    alone = [one for one in plain if one.kind in ("sde", "jumps")]
-    if len(plain) > 1 and alone:
-        what = "an SDE" if alone[0].kind == "sde" else alone[0].name
+    unsummable = [model for model in plain if model.kind in ("sde", "jumps")]
+    if len(plain) > 1 and unsummable:
+        what = "an SDE" if unsummable[0].kind == "sde" else unsummable[0].name
         msg = f"{what} cannot be a part of a sum such as {text!r}; compare it by itself"
         raise DriftbayesError(msg)
-    model = plain[0] if len(plain) == 1 else _sum_of(plain)
+    model = plain[0]
+    if len(plain) > 1:
+        from driftbayes.models.sums import sum_of
+
+        model = sum_of(plain)
     check_options(text, model, options)
     for option in OPTIONS:
         if option in options:
-            model = _wrapped(model, option, n_dim)
+            model = _wrap(model, option, n_dim)
     if not star:
-        return _SEEN.setdefault(model, model)
+        return _TEMPLATES.setdefault(model, model)
     if not classes.isdigit() or model.kind != "summed":
         raise DriftbayesError(
             f"{text!r} must be a model, with noise or blur at most, and a whole number of classes "
@@ -187,16 +191,10 @@ def model_named(
     from driftbayes.models.options.populations import mixture_of
 
     mixture = mixture_of(model, int(classes))
-    return _SEEN.setdefault(mixture, mixture)
+    return _TEMPLATES.setdefault(mixture, mixture)
 
 
 def _family(name: str, models: Mapping[str, Family]) -> Family:
-    """The family of a plain name, in whichever register it is."""
-    known: Mapping[str, Family] = next(one for one in (models, SDES, WALKS) if name in one)
-    return known[name]
-
-
-def _sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:
-    from driftbayes.models.sums import sum_of
-
-    return sum_of(models)
+    """Return the family with a name from the first register that has it."""
+    registers: tuple[Mapping[str, Family], ...] = (models, SDES, WALKS)
+    return next(register[name] for register in registers if name in register)

@@ -1,4 +1,4 @@
-"""Options of models: their names, their order, and which can be combined."""
+"""Names and order of model options, and rules for combining them."""
 
 __all__ = ["OPTIONS", "check_options"]
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from driftbayes.errors import DriftbayesError
 from driftbayes.models._base import AbstractModel
 
-# In the order in which they are applied, whatever the order in which they are written.
+# In the order of application, which does not depend on the order in a name.
 OPTIONS: dict[str, str] = {
     "blur": "every position is the mean over a known exposure",
     "noise": "every position has an independent error",
@@ -22,7 +22,7 @@ OPTIONS: dict[str, str] = {
     "scatter": "every trajectory has its own diffusivity (superstatistics)",
     "student": "innovations with heavy tails",
 }
-# Those that change what is summed, of which a model can have but one, save for some pairs.
+# Options that change which sums are needed: one per model, or one of the pairs below.
 _DATA_OPTIONS = (
     *("outliers", "anisotropic", "mean", "linear", "common", "flow", "eddies"),
     *("rotating", "scatter", "student"),
@@ -31,10 +31,10 @@ _PAIRS = ({"anisotropic", "mean"}, {"anisotropic", "linear"}, {"mean", "rotating
 
 
 def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> None:
-    """Refuse options that cannot be combined, or that a model cannot have.
+    """Raise an error for options that exclude each other or do not suit the model.
 
     Args:
-        text: Name of the whole, for messages.
+        text: Full name, for messages.
         base: The model without options.
         options: Names of the options.
     """
@@ -71,8 +71,8 @@ def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> Non
             f"'outliers' are errors beside those of the other fixes, and {text!r} has none; add "
             "'+noise'"
         )
-    turns = "oscillating" in base.name.split("&") and base.has_state_space
-    if "rotating" in options and ("blur" in options or not turns):
+    can_rotate = "oscillating" in base.name.split("&") and base.has_state_space
+    if "rotating" in options and ("blur" in options or not can_rotate):
         raise DriftbayesError(
             "'rotating' is for the model 'oscillating' and its sums with models that have a "
             f"state-space form, with noise and a mean flow at most, not for {text!r}; leave it out"

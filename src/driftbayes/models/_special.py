@@ -1,8 +1,7 @@
-r"""Functions of x = γτ that keep their digits, and those of their derivatives, as x → 0.
+r"""Functions of x = γτ that keep full precision, with their derivatives, as x → 0.
 
-For small x they come from one family of series, $E_n(x) = \sum_k (-x)^k / (k+n)!$, which is closed
-under differentiation, $E_n' = n E_{n+1} - E_n$: no derivative is taken of a cancelling form, nor of
-a loop. For large x the plain expressions are good.
+For small x they use one family of series, $E_n(x) = \sum_k (-x)^k / (k+n)!$, which is closed under
+differentiation, $E_n' = n E_{n+1} - E_n$. For large x the closed forms are accurate.
 """
 
 __all__ = ["varphi", "varphi_complement", "varphi_curvature"]
@@ -17,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# Below this the series are used; above it the closed forms and their second derivatives lose no
-# more than two digits.
+# The series are used below this. Above it the closed forms and their second derivatives lose at
+# most two digits.
 _SWITCH = 1.0
 _N_TERMS = 26
 
@@ -27,12 +26,12 @@ Values: TypeAlias = Float[Array, "..."]
 
 def varphi(x: Values) -> Values:
     r"""$\varphi(x) = (1 - e^{-x})/x$, with $\varphi(0) = 1$. Paper: [eq:varphi]."""
-    return _joined(x, lambda y: _series(y, 1), lambda y: -jnp.expm1(-y) / y)
+    return _switch(x, lambda y: _series(y, 1), lambda y: -jnp.expm1(-y) / y)
 
 
 def varphi_complement(x: Values) -> Values:
-    r"""$1 - \varphi(x)$, which is $x/2$ for small x; `1 - varphi(x)` would lose its digits."""
-    return _joined(x, lambda y: y * _series(y, 2), lambda y: 1 + jnp.expm1(-y) / y)
+    r"""$1 - \varphi(x)$, which is $x/2$ for small x, where `1 - varphi(x)` would cancel."""
+    return _switch(x, lambda y: y * _series(y, 2), lambda y: 1 + jnp.expm1(-y) / y)
 
 
 def varphi_curvature(x: Values) -> Values:
@@ -40,20 +39,20 @@ def varphi_curvature(x: Values) -> Values:
 
     The plain expression is negative at x = 1e-8. Paper: [eq:var1-noise].
     """
-    return _joined(
+    return _switch(
         x,
         lambda y: 2 * y**2 * (2 * _series(2 * y, 3) - _series(y, 3)),
         lambda y: 1 + (2 * jnp.expm1(-y) - 0.5 * jnp.expm1(-2 * y)) / y,
     )
 
 
-def _joined(
+def _switch(
     x: Values, small: Callable[[Values], Values], large: Callable[[Values], Values]
 ) -> Values:
-    """One form below the switch, the other above it, each fed only what it can take.
+    """Evaluate one form below the switch and the other above it.
 
-    Both branches of `where` are evaluated and differentiated: an overflow in the one that is
-    discarded would still turn the gradient into NaN, so each sees a harmless value instead.
+    `where` evaluates and differentiates both branches, and an overflow in the discarded one would
+    make the gradient NaN. Each form therefore gets a harmless value in the range of the other.
     """
     is_small = x < _SWITCH
     low = small(jnp.where(is_small, x, 0.0))
@@ -64,7 +63,7 @@ def _joined(
 def _series(x: Values, n: int) -> Values:
     """E_n(x) for x up to twice the switch."""
     coefficients = np.array([(-1.0) ** k / factorial(k + n) for k in range(_N_TERMS)])
-    # A rolled loop: unrolled, it would dominate compilation.
+    # A rolled loop, since an unrolled one would dominate compilation.
     return jnp.polyval(jnp.asarray(coefficients[::-1]), x, unroll=1)
 
 

@@ -14,14 +14,14 @@ from driftbayes.precision import as_leaf
 
 
 class AbstractIndependent(AbstractModel):
-    """A model of independent steps, with a diffusivity."""
+    """A model with independent steps and a diffusivity."""
 
     kappa: eqx.AbstractVar[Leaf]
 
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
     ) -> Float[Array, " lag"]:
-        r"""$2\kappa\tau$ at lag 0, else 0."""
+        r"""$2\kappa\tau$ at lag 0, otherwise 0."""
         return jnp.where(lags == 0, 2 * self.kappa * tau, 0.0)
 
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -16,24 +16,26 @@ from driftbayes.precision import as_leaf
 
 
 class ConfinedLangevin(AbstractLinearModel):
-    r"""Particles with a Langevin velocity that are drawn back to a home at an unknown place.
+    r"""Langevin particles that are drawn towards a centre at an unknown position.
 
     $$\mathrm{d}X = U\,\mathrm{d}t, \qquad
       \mathrm{d}U = -\gamma U\,\mathrm{d}t - \gamma\lambda (X - c)\,\mathrm{d}t
       + \gamma\sqrt{2k}\,\mathrm{d}W$$
 
-    (ecologists' OUF). Only displacements are scored: the centre c has a flat prior, and every run
-    starts in the stationary distribution, with $\operatorname{Var}(X) = k/\lambda$ around it and
-    $\operatorname{Var}(U) = k\gamma$. As $\lambda \to 0$ the model becomes `Langevin(gamma, k)`.
-    The long-time diffusivity is zero. After C. H. Fleming et al., Am. Nat. 183, E154 (2014).
+    (known as OUF in ecology). Only displacements are scored: the centre c has a flat prior, and
+    every run starts in the stationary distribution, with $\operatorname{Var}(X) = k/\lambda$ around
+    it and $\operatorname{Var}(U) = k\gamma$. As $\lambda \to 0$ the model becomes
+    `Langevin(gamma, k)`. The long-time diffusivity is zero. After C. H. Fleming et al., Am. Nat.
+    183, E154 (2014).
 
-    The state is (X, U, $\sqrt{\gamma\lambda}\,(X - c)$), with X counted from the latest fix. Each
-    fix tells of the centre: in long regular runs each step is predicted from all before it.
+    The state is (X, U, $\sqrt{\gamma\lambda}\,(X - c)$), with X relative to the latest fix. Every
+    fix is informative about the centre, so each step of a long regular run is predicted from all
+    earlier ones.
 
     Args:
         gamma: Inverse decorrelation time of the velocity $\gamma > 0$ without the well, in 1/time.
         well: Rate of relaxation to the centre $\lambda > 0$, in 1/time.
-        k: Diffusivity before confinement is felt $k > 0$, in length²/time: the variance of a
+        k: Diffusivity before confinement takes effect $k > 0$, in length²/time: the variance of a
             displacement is near $2k\tau$ per axis for $1/\gamma \ll \tau \ll 1/\lambda$.
     """
 
@@ -70,8 +72,8 @@ class ConfinedLangevin(AbstractLinearModel):
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
         r"""$2(k/\lambda)(1 - \rho(t))$ with $\rho$ the autocorrelation of the position.
 
-        The velocity is the position's own derivative, so $1 - \rho$ is an integral and no
-        difference: its digits stay for all $\lambda t$.
+        $1 - \rho$ is computed as an integral of the velocity, not as a difference, and keeps full
+        precision for all $\lambda t$.
         """
         rates = self.dynamics().rates
         scale = 2 * (self.k / self.well) * self._omega

@@ -1,4 +1,4 @@
-"""Fractional Brownian motion: a power law for the spread, with memory at all lags."""
+"""Fractional Brownian motion: spread as a power of time, with memory at all lags."""
 
 __all__ = ["FractionalBrownian"]
 
@@ -14,15 +14,15 @@ from driftbayes.precision import as_leaf
 
 
 class FractionalBrownian(AbstractModel):
-    r"""Particles that spread as a power of time other than one: anomalous diffusion.
+    r"""Particles with anomalous diffusion: their variance grows as a power of time.
 
     $$\langle X(t)^2 \rangle = 2\kappa T \left( \frac{t}{T} \right)^{2H}$$
 
     per axis: subdiffusion for $H < 1/2$, superdiffusion for $H > 1/2$. At $H = 1/2$ the model is
-    `Brownian(kappa)`, whatever T. There is no long-time diffusivity: $\kappa$ is the absolute
-    diffusivity at the time T, which is a choice of unit and not to be inferred: give it a fixed
-    value, such as tau. There is no state space, either; memory decays as a power, and in
-    long regular runs each step is predicted from all before it.
+    `Brownian(kappa)` for any T. There is no long-time diffusivity: $\kappa$ is the absolute
+    diffusivity at the time T. T is a choice of unit, not to be inferred: fix it, for example at
+    tau. There is no state-space form. Memory decays as a power of time, so each step of a long
+    regular run is predicted from all earlier ones.
 
     Args:
         hurst: Hurst exponent, $0 < H < 1$.
@@ -62,11 +62,11 @@ class FractionalBrownian(AbstractModel):
         r"""$2\kappa H (2H - 1)\,T^{1-2H} |t|^{2H-2}$, and infinite at lag 0."""
         after = jnp.abs(lag)
         safe = jnp.where(after > 0, after, 1.0)
-        # From the mean square displacement, m'' / 2, which no reference time can overflow.
+        # m'' / 2 from the mean square displacement m, which does not overflow for any T.
         spread = self.mean_square_displacement(safe) / safe**2
         return jnp.where(after > 0, self.hurst * (2 * self.hurst - 1) * spread, jnp.inf)
 
     def _power(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """A power 2 H, with a gradient at 0 too."""
+        """Compute x to the power 2H, with a finite gradient at 0."""
         safe = jnp.where(x > 0, x, 1.0)
         return jnp.where(x > 0, safe ** (2 * self.hurst), 0.0)

@@ -48,8 +48,8 @@ class Langevin(AbstractModel):
         """First row of the Toeplitz matrix S. Paper: [eq:langevin-cov]."""
         x = self.gamma * tau
         variance = 2 * self.k * tau * varphi_complement(x)
-        # Clipped: exp(+x) at lag 0 would overflow, and a NaN in the branch that `where`
-        # discards still poisons its gradient.
+        # Clipped: exp(+x) at lag 0 would overflow, and a NaN in the branch that `where` discards
+        # still makes its gradient NaN.
         decay = jnp.exp(-x * jnp.maximum(lags - 1, 0))
         covariance = self.k * x * tau * varphi(x) ** 2 * decay
         return jnp.where(lags == 0, variance, covariance)
@@ -68,12 +68,12 @@ class Langevin(AbstractModel):
         return propagator, noise
 
     def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        r"""$\mathrm{d}X = U\,\mathrm{d}t$; U with the rate γ and the intensity $2k\gamma^2$."""
+        r"""$\mathrm{d}X = U\,\mathrm{d}t$; U has the rate γ and the intensity $2k\gamma^2$."""
         drift = jnp.zeros((2, 2)).at[0, 1].set(1.0).at[1, 1].set(-self.gamma)
         return drift, jnp.zeros((2, 2)).at[1, 1].set(2 * self.k * self.gamma**2)
 
     def initial_covariance(self) -> Float[Array, "state state"]:
-        r"""Velocity of variance $k\gamma$. Paper: [eq:stationary-variance]."""
+        r"""Variance $k\gamma$ of the velocity. Paper: [eq:stationary-variance]."""
         return jnp.zeros((2, 2)).at[1, 1].set(self.k * self.gamma)
 
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:

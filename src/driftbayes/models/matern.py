@@ -1,4 +1,4 @@
-"""Matérn model: a velocity spectrum that is flat at low and a power law at high frequencies."""
+"""Matérn model: a velocity spectrum flat at low frequencies, a power law at high ones."""
 
 __all__ = ["MaternVelocity"]
 
@@ -17,7 +17,7 @@ from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_c
 from driftbayes.models._matern_steps import matern_first_covariances
 from driftbayes.precision import as_leaf
 
-# Nodes of the mixture, and the logarithm of the weight at which it is cut off.
+# Nodes of the mixture, and minus the logarithm of the weight at which it is truncated.
 _N_NODES = 320
 _CUT = 40.0
 
@@ -29,7 +29,7 @@ class MaternVelocity(AbstractModel):
       \lambda = \gamma\sqrt\pi\,\frac{\Gamma(\nu + \frac12)}{\Gamma(\nu)}$$
 
     The smoothness $\nu$ sets how steep the spectrum is, $\omega^{-2\alpha}$ with $\alpha = \nu +
-    \frac12$; $1/\gamma$ is the integral time of the velocity and $k\gamma$ its variance, whatever
+    \frac12$; $1/\gamma$ is the integral time of the velocity and $k\gamma$ its variance, for any
     $\nu$. At $\nu = 1/2$ ($\alpha = 1$) the model is `Langevin(gamma, k)`; at $\nu = 3/2$ it is
     `SecondOrderLangevin(gamma, 4 gamma, k)`. After J. M. Lilly et al., Nonlin. Processes Geophys.
     24, 481 (2017).
@@ -39,9 +39,9 @@ class MaternVelocity(AbstractModel):
     $$r(t) = \frac{k\gamma}{\Gamma(\nu)} \int_0^\infty s^{\nu-1} e^{-s}\,
       e^{-\lambda^2 t^2 / 4s}\,\mathrm{d}s,$$
 
-    by the trapezoid rule over $\ln s$, which converges exponentially; likelihoods of regular data
-    take the shapes from a table, see `_matern_steps.py`. There is no state space. In long regular
-    runs each step is predicted from all before it.
+    by the trapezoid rule over $\ln s$, which converges exponentially. Likelihoods of regular data
+    use tabulated shapes (`_matern_steps.py`). There is no state-space form. Each step of a long
+    regular run is predicted from all earlier ones.
 
     Args:
         gamma: Inverse integral time of the velocity $\gamma > 0$, in 1/time.
@@ -71,19 +71,19 @@ class MaternVelocity(AbstractModel):
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
     ) -> Float[Array, " lag"]:
-        """The mixture of those of Gaussian shapes."""
+        """Mixture over Gaussian shapes."""
         weights, z = self._mixture(tau)
         apart = gaussian_step_covariance(jnp.maximum(lags, 1.0)[:, None], z[None, :])
         variance = jnp.sum(weights * gaussian_spread(z))
         return self.k * self.gamma * tau**2 * jnp.where(lags == 0, variance, apart @ weights)
 
     def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
-        """The same, from Gaussian shapes tabulated once."""
+        """Mixture of tabulated Gaussian shapes."""
         nu, x = jnp.asarray(self.smoothness), self.gamma * tau
         return self.k * x * tau * matern_first_covariances(nu, x, n_lags)
 
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The mixture of those of Gaussian shapes."""
+        """Mixture over Gaussian shapes."""
 
         def at(t: Scalar) -> Scalar:
             weights, z = self._mixture(t)
@@ -102,13 +102,13 @@ class MaternVelocity(AbstractModel):
         return jax.vmap(at)(jnp.abs(lag).reshape(-1)).reshape(lag.shape)
 
     def _mixture(self, t: Scalar) -> tuple[Float[Array, " node"], Float[Array, " node"]]:
-        """Weights, and for each Gaussian shape t in units of its width."""
+        """Weights of the Gaussian shapes, and t in units of the width of each."""
         nu = jnp.asarray(self.smoothness)
         log_ratio = gammaln(nu + 0.5) - gammaln(nu)
         x = self.gamma * jnp.exp(log_ratio + 0.5 * log(pi)) * t
-        # Towards small s the integrand falls as s^nu, and from where s is near x² as s^(nu + 1/2)
-        # at the least; towards large s as e^-s. The nodes do not move with the parameters: that
-        # would add nothing to a derivative but its rounding.
+        # Towards small s the integrand falls as s^nu, and below x² at least as s^(nu + 1/2);
+        # towards large s it falls as e^-s. Derivatives treat the nodes as constants, since moving
+        # them would only add rounding.
         fixed, near = jax.lax.stop_gradient((nu, x))
         near = jnp.log(jnp.clip(near, 1e-12, 1.0))
         low = (near - _CUT) / (fixed + 0.5)

@@ -15,7 +15,7 @@ from driftbayes.precision import as_leaf
 
 
 class ConfinedBrownian(AbstractModel):
-    r"""Particles that diffuse and are drawn back to a home of their own, at an unknown place.
+    r"""Diffusing particles, each drawn towards its own centre at an unknown position.
 
     $$\mathrm{d}X = -\lambda (X - c)\,\mathrm{d}t + \sqrt{2\kappa}\,\mathrm{d}W$$
 
@@ -23,11 +23,12 @@ class ConfinedBrownian(AbstractModel):
     the stationary distribution, of variance $\kappa/\lambda$, around it. As $\lambda \to 0$ the
     model becomes `Brownian(kappa)`. The long-time diffusivity is zero.
 
-    Each fix tells of the centre: in long regular runs each step is predicted from all before it.
+    Every fix is informative about the centre, so each step of a long regular run is predicted from
+    all earlier ones.
 
     Args:
         well: Rate of relaxation to the centre $\lambda > 0$, in 1/time.
-        kappa: Diffusivity before confinement is felt $\kappa > 0$, in length²/time: the
+        kappa: Diffusivity before confinement takes effect $\kappa > 0$, in length²/time: the
             variance of a displacement is $2\kappa\tau$ per axis for small $\lambda\tau$.
     """
 
@@ -57,20 +58,20 @@ class ConfinedBrownian(AbstractModel):
     def transition(
         self, interval: Scalar
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        r"""State (X, X - c), of which the first is counted from the latest fix."""
+        r"""State (X, X - c), with X relative to the latest fix."""
         x = self.well * interval
         propagator = jnp.eye(2).at[0, 1].set(jnp.expm1(-x)).at[1, 1].set(jnp.exp(-x))
-        # Both move alike: the noise has rank one.
+        # Both components change by the same amount: the noise has rank one.
         noise = 2 * self.kappa * interval * varphi(2 * x)
         return propagator, noise * jnp.ones((2, 2))
 
     def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        r"""Both move alike: by $-\lambda(X - c)$ and the same noise."""
+        r"""Drift $-\lambda(X - c)$ and the same noise for both components."""
         drift = jnp.zeros((2, 2)).at[:, 1].set(-self.well)
         return drift, 2 * self.kappa * jnp.ones((2, 2))
 
     def initial_covariance(self) -> Float[Array, "state state"]:
-        r"""$\kappa/\lambda$ about the centre."""
+        r"""Variance $\kappa/\lambda$ about the centre."""
         return jnp.zeros((2, 2)).at[1, 1].set(self.kappa / self.well)
 
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:

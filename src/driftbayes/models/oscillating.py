@@ -1,4 +1,4 @@
-"""Oscillating Langevin model: a velocity that turns as it decorrelates."""
+"""Oscillating Langevin model: a velocity that rotates while it decorrelates."""
 
 __all__ = ["OscillatingLangevin"]
 
@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Leaf
 from driftbayes.models._base import Parameter
@@ -22,15 +21,14 @@ class OscillatingLangevin(AbstractLinearModel):
       \mathrm{d}W = (\Omega U - \gamma W)\,\mathrm{d}t + \sqrt{2\gamma}\,u\,\mathrm{d}B_2$$
 
     so that $r(t) = u^2 e^{-\gamma|t|}\cos\Omega t$ with $u^2 = k(\gamma^2 + \Omega^2)/\gamma$: for
-    eddies that trap, inertial oscillations, waves. As $\Omega \to 0$ the model becomes
+    trapping eddies, inertial oscillations and waves. As $\Omega \to 0$ the model becomes
     `Langevin(gamma, k)`. After M. Veneziani et al., J. Phys. Oceanogr. 34, 1884 (2004).
 
-    Axes are taken as independent: each has a partner W of its own. That is exact for each axis
-    alone; for particles whose sense of rotation is unknown only the dependence between axes is
-    neglected.
+    Axes are independent, each with its own partner W. This is exact for each axis alone; for
+    particles whose sense of rotation is unknown, only the dependence between axes is neglected.
 
-    A turning that lasts long is seen ever better: in long regular runs each step is predicted
-    from all before it.
+    A weakly damped rotation is correlated over many steps, so each step of a long regular run is
+    predicted from all earlier ones.
 
     Args:
         gamma: Rate at which the velocity loses its memory $\gamma > 0$, in 1/time.
@@ -55,7 +53,7 @@ class OscillatingLangevin(AbstractLinearModel):
     memory: ClassVar[int | None] = None
 
     def dynamics(self) -> Dynamics:
-        """A velocity and its partner, each turning into the other."""
+        """The velocity U and its partner W, which rotate into each other."""
         gamma, omega, k = map(jnp.asarray, (self.gamma, self.omega, self.k))
         variance = k * (gamma + omega * (omega / gamma))
         return Dynamics(
@@ -63,7 +61,3 @@ class OscillatingLangevin(AbstractLinearModel):
             intensity=2 * gamma * variance * jnp.eye(2),
             stationary=variance * jnp.eye(2),
         )
-
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        r"""$2\int_0^t (t - s)\,r(s)\,\mathrm{d}s$."""
-        return self.double_integral(lag)

@@ -1,4 +1,4 @@
-"""Continuous-time random walk: rests of random length, and jumps between them."""
+"""Continuous-time random walk: jumps separated by random waiting times."""
 
 __all__ = ["RandomWalk"]
 
@@ -9,29 +9,26 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
-from driftbayes.likelihood import PaddedSteps
-from driftbayes.likelihood.jumps import log_jump_density
+from driftbayes.jax_typing import Key, Leaf, ScalarLike
 from driftbayes.models._base import Parameter
-from driftbayes.models._prepare import Data, Kind
+from driftbayes.models._prepare import Kind
 from driftbayes.models.brownian import AbstractIndependent
 from driftbayes.precision import as_leaf
 
 
 class RandomWalk(AbstractIndependent):
-    r"""Particles that rest, and jump at random times.
+    r"""Particles that rest and jump at random times.
 
     Waiting times are exponential with mean $1/\lambda$, jumps are Gaussian and take no time. With
-    $n$ the number of jumps of a step, the same for all axes,
+    $n$ the number of jumps in a step, common to all axes,
 
     $$n \sim \operatorname{Poisson}(\lambda\tau), \qquad
       \Delta X \mid n \sim N(0, 2\kappa n/\lambda)$$
 
     per axis. Steps are independent and $\operatorname{Var}(\Delta X_i) = 2\kappa\tau$ at any τ; the
     kurtosis of a component is $3 + 3/(\lambda\tau)$. As λ → ∞ it is `Brownian(kappa)`. A step is
-    exactly zero with probability $e^{-\lambda\tau}$, to which no density corresponds: data with
-    such steps are refused, and so are errors of positions.
+    exactly zero with probability $e^{-\lambda\tau}$ and then has no density: data with such steps,
+    or with measurement errors, raise an error.
 
     Args:
         kappa: Diffusivity $\kappa > 0$, in length²/time.
@@ -53,23 +50,10 @@ class RandomWalk(AbstractIndependent):
     has_state_space: ClassVar[bool] = False
     kind: ClassVar[Kind] = "jumps"
 
-    def log_density(self, data: Data) -> Scalar:
-        if not isinstance(data, PaddedSteps):
-            raise DriftbayesError(f"{self.name} needs single steps; prepare the data for it")
-        n_dim = data.dx.shape[-1]
-        is_step = data.valid > 0
-        variance = 2 * jnp.asarray(self.kappa) / self.rate
-        square = jnp.sum(data.dx**2, axis=-1) / variance
-        log_p = log_jump_density(
-            jnp.where(is_step, square, 1.0), self.rate * data.interval, n_dim, jnp
-        )
-        log_p = log_p - 0.5 * n_dim * jnp.log(variance)
-        return jnp.sum(jnp.where(is_step, log_p, 0.0))
-
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
     ) -> Float[Array, "particle position dim"]:
-        """Exact positions at times 0, tau, 2 tau, ..., from the origin."""
+        """Simulate exact positions at times 0, tau, 2 tau, ..., from the origin."""
         key_number, key_size = jax.random.split(key)
         shape = (n_particles, n_steps)
         number = jax.random.poisson(key_number, self.rate * jnp.asarray(tau), shape)

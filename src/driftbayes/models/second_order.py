@@ -1,4 +1,4 @@
-"""Second-order Langevin model: acceleration, too, decorrelates over a finite time."""
+"""Second-order Langevin model: the acceleration decorrelates over a finite time, too."""
 
 __all__ = ["SecondOrderLangevin"]
 
@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Leaf
 from driftbayes.models._base import Parameter
@@ -25,8 +24,8 @@ class SecondOrderLangevin(AbstractLinearModel):
     and a damped oscillation if $a < 4\gamma$. As $a \to \infty$ the model becomes
     `Langevin(gamma, k)`. After B. L. Sawford, Phys. Fluids A 3, 1577 (1991).
 
-    A weakly damped oscillation that is sampled near its half period is remembered for long: in long
-    regular runs each step is predicted from all before it.
+    A weakly damped oscillation sampled near its half period is correlated over many steps, so each
+    step of a long regular run is predicted from all earlier ones.
 
     The state is (X, U, $A/\sqrt{\gamma a}$), the last two of equal variance.
 
@@ -63,7 +62,3 @@ class SecondOrderLangevin(AbstractLinearModel):
             intensity=jnp.zeros((2, 2)).at[1, 1].set(2 * k * gamma * accel),
             stationary=k * gamma * jnp.eye(2),
         )
-
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        r"""$2\int_0^t (t - s)\,r(s)\,\mathrm{d}s$."""
-        return self.double_integral(lag)

@@ -1,6 +1,6 @@
-"""Sums of independent velocities: a particle carried by several processes at once."""
+"""Sums of independent motions."""
 
-__all__ = ["Sum", "combine_covariances", "combine_propagators", "sum_of"]
+__all__ = ["Sum", "combine_covariances", "combine_drifts", "combine_propagators", "sum_of"]
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -11,22 +11,23 @@ from jaxtyping import Array, Float, Inexact
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Leaf, Scalar
-from driftbayes.models._base import AbstractModel, Parameter, fact
-from driftbayes.models._prepare import Data
+from driftbayes.likelihood import Collected
+from driftbayes.models._base import AbstractModel, Parameter, fact, shape_names
 from driftbayes.precision import as_leaf
 
 Matrix = Inexact[Array, "state state"]
 
 
 class Sum(AbstractModel):
-    r"""The model of a displacement that is the sum of independent ones.
+    r"""The sum of independent motions, each with its own model.
 
     $$X(t) = \sum_c X_c(t), \qquad k_c = w_c\,k, \qquad
       w_1 = 1 - s_2, \quad w_2 = s_2 (1 - s_3), \ \dots$$
 
-    The scale k is the diffusivity of all components together, $s_c$ the share of components c and
-    up in what the earlier ones leave. Other parameters carry the name of their component, for
-    example `gamma_langevin`. As $s_2 \to 0$ the sum becomes its first component.
+    The scale k is the total diffusivity. $s_c$ is the share of component c and all later ones in
+    the diffusivity that remains after the earlier ones. The names of other parameters end with the
+    name of their component, for example `gamma_langevin`. As $s_2 \to 0$ the sum becomes its first
+    component.
 
     Args:
         models: Templates of two or more different models.
@@ -70,22 +71,18 @@ class Sum(AbstractModel):
 
     @property
     def parts(self) -> tuple[AbstractModel, ...]:
-        """The components, each with its part of the scale."""
+        """Components, each with its part of the diffusivity."""
         values = self.leaves()
         left, parts = values["k"], []
         for model, later in zip(self.models, [*self.models[1:], None], strict=True):
             share = 0.0 if later is None else values[f"share_{later.name}"]
-            own = {
-                name: values[f"{name}_{model.name}"]
-                for name in model.parameters
-                if name != model.scale_parameter
-            }
+            own = {name: values[f"{name}_{model.name}"] for name in shape_names(model)}
             parts.append(model(**own, **{model.scale_parameter: left * (1 - share)}))
             left = left * share
         return tuple(parts)
 
-    def derived(self, data: Data) -> dict[str, Scalar]:
-        """Diffusivity of each component."""
+    def derived(self, sums: Collected) -> dict[str, Scalar]:
+        """Return the diffusivity of each component."""
         return {
             f"k_{part.name}": jnp.asarray(part.value_of(part.scale_parameter))
             for part in self.parts
@@ -113,7 +110,7 @@ class Sum(AbstractModel):
             raise DriftbayesError(self._no_state_space())
         both = [part.generator() for part in self.parts]
         drifts, intensities = zip(*both, strict=True)
-        return _joined(drifts), combine_covariances(intensities)
+        return combine_drifts(drifts), combine_covariances(intensities)
 
     def initial_covariance(self) -> Float[Array, "state state"]:
         if not self.has_state_space:
@@ -128,7 +125,7 @@ class Sum(AbstractModel):
 
 
 def sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:
-    """The template of a sum of independent motions.
+    """Return the template of a sum of independent motions.
 
     Args:
         models: Templates of two or more different models.
@@ -144,33 +141,33 @@ def sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:
 
 
 def _parameters(models: tuple[AbstractModel, ...]) -> dict[str, Parameter]:
-    about: dict[str, Parameter] = {}
+    found: dict[str, Parameter] = {}
     for c, model in enumerate(models, start=1):
-        for name, old in model.parameters.items():
-            if name != model.scale_parameter:
-                about[f"{name}_{model.name}"] = old.of(model.name)
+        for name in shape_names(model):
+            found[f"{name}_{model.name}"] = model.parameters[name].of(model.name)
         if c > 1:
             rest = " and up" if c < len(models) else ""
             meaning = f"share of k that {model.name}{rest} carries, below 1"
-            about[f"share_{model.name}"] = Parameter(f"s_{model.name}", meaning, 0, 0, upper=1.0)
-    return {**about, "k": Parameter("k", "diffusivity of all components together", 2, -1)}
+            found[f"share_{model.name}"] = Parameter(f"s_{model.name}", meaning, 0, 0, upper=1.0)
+    return {**found, "k": Parameter("k", "diffusivity of all components together", 2, -1)}
 
 
 def combine_propagators(matrices: Sequence[Array]) -> Matrix:
     """Join propagators over (X_c, V_c) into one over (X_1 + X_2 + ..., V_1, V_2, ...).
 
-    In every model the position adds up and acts on nothing: the first column of a propagator is
-    (1, 0, ..., 0), so that the positions of the components need not be kept apart.
+    In every model the position is an integral that affects no other component: the first column of
+    a propagator is (1, 0, ..., 0), so that one sum can replace the positions of all components.
     """
-    return _joined(matrices).at[0, 0].set(1.0)
+    return combine_drifts(matrices).at[0, 0].set(1.0)
 
 
 def combine_covariances(matrices: Sequence[Array]) -> Matrix:
     """Join covariances of independent (X_c, V_c) into one of (X_1 + X_2 + ..., V_1, V_2, ...)."""
-    return _joined(matrices).at[0, 0].set(_total([matrix[0, 0] for matrix in matrices]))
+    return combine_drifts(matrices).at[0, 0].set(_total([matrix[0, 0] for matrix in matrices]))
 
 
-def _joined(matrices: Sequence[Array]) -> Matrix:
+def combine_drifts(matrices: Sequence[Array]) -> Matrix:
+    """Join drift matrices over (X_c, V_c) into one over (X_1 + X_2 + ..., V_1, V_2, ...)."""
     size = 1 + sum(len(matrix) - 1 for matrix in matrices)
     whole = jnp.zeros((size, size), dtype=matrices[0].dtype)
     start = 1

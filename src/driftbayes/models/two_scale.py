@@ -5,12 +5,12 @@ __all__ = ["TwoScaleLangevin"]
 from typing import ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Leaf, Scalar
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models.langevin import Langevin
+from driftbayes.models.sums import combine_covariances, combine_drifts, combine_propagators
 from driftbayes.precision import as_leaf
 
 
@@ -21,14 +21,14 @@ class TwoScaleLangevin(AbstractModel):
 
     As $s \to 0$ the model becomes `Langevin(gamma, k)`.
 
-    A weak and slow velocity shows only over many steps: in long regular runs each step is
-    predicted from all before it.
+    A weak, slow velocity is visible only over many steps, so each step of a long regular run is
+    predicted from all earlier ones.
 
     Args:
         gamma: Inverse decorrelation time of the fast velocity $\gamma > 0$, in 1/time.
         ratio: Slow rate over fast rate, $0 < \rho < 1$.
-        share: Share of the diffusivity that the slow velocity carries, $0 < s < 1$.
-        k: Long-time diffusivity $k > 0$ of both together, in length²/time: the variance of a
+        share: Share of the slow velocity in the diffusivity, $0 < s < 1$.
+        k: Total long-time diffusivity $k > 0$, in length²/time: the variance of a
             displacement tends to $2k\tau$ per axis.
     """
 
@@ -62,7 +62,7 @@ class TwoScaleLangevin(AbstractModel):
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
     ) -> Float[Array, " lag"]:
-        """The sum of those of the two velocities."""
+        """Sum over the two velocities."""
         fast, slow = self._parts
         return fast.increment_autocovariance(lags, tau) + slow.increment_autocovariance(lags, tau)
 
@@ -70,32 +70,25 @@ class TwoScaleLangevin(AbstractModel):
         self, interval: Scalar
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
         """State (X, fast velocity, slow velocity)."""
-        (a, q), (b, r) = (part.transition(interval) for part in self._parts)
-        propagator = jnp.zeros((3, 3)).at[:2, :2].set(a)
-        propagator = propagator.at[0, 2].set(b[0, 1]).at[2, 2].set(b[1, 1])
-        noise = jnp.zeros((3, 3)).at[:2, :2].set(q).at[0, 0].add(r[0, 0])
-        noise = noise.at[0, 2].set(r[0, 1]).at[2, 0].set(r[1, 0]).at[2, 2].set(r[1, 1])
-        return propagator, noise
+        both = [part.transition(interval) for part in self._parts]
+        propagators, noises = zip(*both, strict=True)
+        return combine_propagators(propagators), combine_covariances(noises)
 
     def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        """Two velocities, each with a noise of its own."""
-        (fast, fast_noise), (slow, slow_noise) = (part.generator() for part in self._parts)
-        drift = jnp.zeros((3, 3)).at[0, 1:].set(1.0)
-        drift = drift.at[1, 1].set(fast[1, 1]).at[2, 2].set(slow[1, 1])
-        noise = jnp.zeros((3, 3)).at[1, 1].set(fast_noise[1, 1]).at[2, 2].set(slow_noise[1, 1])
-        return drift, noise
+        """Two velocities with independent noise."""
+        drifts, intensities = zip(*(part.generator() for part in self._parts), strict=True)
+        return combine_drifts(drifts), combine_covariances(intensities)
 
     def initial_covariance(self) -> Float[Array, "state state"]:
         r"""Variances $(1 - s) k\gamma$ and $s k\gamma\rho$."""
-        fast, slow = (part.initial_covariance()[1, 1] for part in self._parts)
-        return jnp.diag(jnp.stack([jnp.zeros(()), fast, slow]))
+        return combine_covariances([part.initial_covariance() for part in self._parts])
 
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The sum of those of the two velocities."""
+        """Sum over the two velocities."""
         fast, slow = self._parts
         return fast.mean_square_displacement(lag) + slow.mean_square_displacement(lag)
 
     def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Two exponentials."""
+        """Sum of two exponentials."""
         fast, slow = self._parts
         return fast.lvaf(lag) + slow.lvaf(lag)

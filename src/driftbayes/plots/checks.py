@@ -21,10 +21,10 @@ _PER_ROW = 4
 def plot_quantity(
     check: "ModelCheck", name: str, ax: "Axes | None" = None, *, colour: str | None = None
 ) -> "Axes":
-    """Draw one quantity of the data, as points, among replicas of one model.
+    """Draw one quantity of the data, as points, and of replicas of one model, as bands.
 
-    The light band holds 95 % of the replicas, the dark one 95 % of those that would have been
-    fitted like the data: points outside the dark band contradict the model.
+    The light band holds 95 % of the replicas, the dark one 95 % of those whose fit equals that of
+    the data. Points outside the dark band contradict the model.
 
     Args:
         check: Check of one model.
@@ -32,33 +32,33 @@ def plot_quantity(
         ax: Axes to draw on; None for a new figure.
         colour: Colour of the model.
     """
-    found = deviations_of(check, name)
+    shown = deviations_of(check, name)
     colour = colour or colours_of([check.model])[check.model]
     with journal_axes(ax) as ax:
-        observed, band, fitted, at = found.observed, found.band, found.fitted, found.x
-        if found.is_curve:
+        observed, band, fitted, at = shown.observed, shown.band, shown.fitted, shown.x
+        if shown.is_curve:
             ax.fill_between(at, band[0], band[2], color=colour, alpha=0.18, lw=0)
             ax.fill_between(at, fitted[0], fitted[2], color=colour, alpha=0.4, lw=0)
             ax.plot(at, observed, color=INK, marker="o", ms=2.6, lw=0.6, zorder=3)
-            ax.set_xlabel(found.x_label)
+            ax.set_xlabel(shown.x_label)
         else:
             places = np.arange(len(at))
             for bounds, alpha, width in ((band, 0.18, 14), (fitted, 0.4, 8)):
                 ax.vlines(places, bounds[0], bounds[2], color=colour, alpha=alpha, lw=width)
             ax.plot(places, observed, color=INK, marker="o", ms=2.6, ls="", zorder=3)
             ax.set_xlim(-0.6, len(at) - 0.4)
-            ax.set_xticks(places, found.x_label.split(", "))
-        if found.reference is not None:
-            ax.axhline(found.reference, color=GUIDE, lw=0.6, zorder=0)
-        ax.set_ylabel(found.y_label)
+            ax.set_xticks(places, shown.x_label.split(", "))
+        if shown.reference is not None:
+            ax.axhline(shown.reference, color=GUIDE, lw=0.6, zorder=0)
+        ax.set_ylabel(shown.y_label)
         failed = name in [quantity.name for quantity in check.unexplained]
         weight = "bold" if failed else "normal"
-        ax.set_title(f"{found.title}\n{check.p_text(name)}", fontweight=weight)
+        ax.set_title(f"{shown.title}\n{check.p_text(name)}", fontweight=weight)
     return ax
 
 
 def plot_check(result: "FitCheck") -> "Figure":
-    """Draw all quantities of all models: rows of four panels for each model."""
+    """Draw all quantities of all models, in rows of four panels for each model."""
     import matplotlib.pyplot as plt
 
     colours = colours_of(list(result.models))

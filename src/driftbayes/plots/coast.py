@@ -1,4 +1,4 @@
-"""The coast of Natural Earth (1:50m, public domain) as lines of longitude and latitude."""
+"""Coastlines of Natural Earth (1:50m, public domain) in longitude and latitude."""
 
 __all__ = ["coast_lines", "coast_points"]
 
@@ -13,10 +13,10 @@ from driftbayes.typing import FloatArray
 def coast_lines(
     longitudes: tuple[float, float], latitudes: tuple[float, float]
 ) -> list[FloatArray]:
-    """Lines of the coast within a frame, each (point, 2); they may reach a little beyond it.
+    """Return the coastlines within a frame, each (point, 2); they may reach slightly beyond it.
 
     Args:
-        longitudes: West and east of the frame in degrees, increasing, also beyond 180.
+        longitudes: West and east of the frame in degrees, increasing, possibly beyond 180.
         latitudes: South and north of the frame.
     """
     points, is_last = coast_points()
@@ -29,7 +29,7 @@ def coast_lines(
     )
     # A segment is drawn if either end lies inside; beyond the frame it is clipped.
     drawn = (inside[:-1] | inside[1:]) & ~is_last[:-1] & (np.abs(np.diff(lon)) < 180)
-    # Edges of the map are no coast.
+    # The edges of the map are not coast.
     drawn &= ~((np.abs(points[:-1, 0]) > 179.98) & (np.abs(points[1:, 0]) > 179.98))
     drawn &= ~((lat[:-1] < -89.9) | (lat[1:] < -89.9))
     edges = np.diff(np.concatenate([[False], drawn, [False]]).astype(np.int8))
@@ -40,7 +40,7 @@ def coast_lines(
 
 @cache
 def coast_points() -> tuple[FloatArray, np.ndarray]:
-    """Points of all lines of the coast, and which of them end a line; made by make_coast.py."""
+    """Return the points of all coastlines, and whether each ends a line; from make_coast.py."""
     file = resources.files("driftbayes.plots").joinpath("static/coast.npz")
     with file.open("rb") as stream, np.load(stream) as stored:
         first, size, step = (stored[name].astype(np.int64) for name in ("first", "size", "step"))

@@ -1,6 +1,6 @@
 """Draw diagnostics of the data, from the dataset that `diagnose` returns.
 
-Bands are one standard deviation wide to either side; there is none for a single trajectory.
+Bands are ± one standard deviation; there are none for a single trajectory.
 """
 
 __all__ = ["plot_absolute_diffusivity", "plot_kurtosis", "plot_lvaf", "plot_msd"]
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-# Beyond this many integral time scales a velocity autocovariance is noise about zero.
+# Range of lags, in integral time scales, beyond which a velocity autocovariance is noise.
 LVAF_TIMESCALES = 8
 TAYLOR = MORE_COLOURS[0]
 
@@ -109,7 +109,7 @@ def _draw_band(ax: "Axes", dataset: "xr.Dataset", name: str, colour: str) -> Non
 def _logarithmic_limits(ax: "Axes") -> tuple[float, float]:
     """Make both axes logarithmic; return limits of at least a decade."""
     ax.set_xscale("log")
-    # Clipped, not masked: a band that reaches below zero is cut at the edge of the figure.
+    # Clipped, not masked, so that a band below zero is cut at the edge of the figure.
     ax.set_yscale("log", nonpositive="clip")
     low, high = ax.get_ylim()
     widen = max(10 / (high / low), 1) ** 0.5

@@ -37,7 +37,7 @@ def field_figure(result: FieldFit | FlightFit) -> "Figure":
             drawing = Figure(figsize=(6.8, 2.6), layout="constrained")
             _draw_lines(drawing, dataset, fields)
         else:
-            # A map of one colour shows nothing: constants stand in the title.
+            # Constants are in the title, because a map of one colour shows nothing.
             varying = [field for field in fields if not _is_constant(dataset, field[0])] or fields
             constants = [_constant(dataset, *field) for field in fields if field not in varying]
             drawing = Figure(figsize=(7.2, 0.6 + 2.9 * len(varying)), layout="compressed")
@@ -95,12 +95,12 @@ def _draw_maps(
         for column, (suffix, kind) in enumerate((("", ""), ("_sd", "sd of "))):
             ax = axes[row, column]
             values = np.ma.masked_array(dataset[name + suffix].values, far)
-            # A few places at the edge, where nothing is known, must not set the colours.
+            # A few poorly determined points at the edge must not set the colours.
             colours, limits = "viridis", {"vmax": float(np.quantile(values.compressed(), 0.98))}
             if name.startswith("flow") and not column:
                 # A flow that is consistent with zero is pale.
-                most = float(max(np.abs(values).max(), 2 * dataset[f"{name}_sd"].max()))
-                colours, limits = "RdBu_r", {"vmin": -most, "vmax": most}
+                limit = float(max(np.abs(values).max(), 2 * dataset[f"{name}_sd"].max()))
+                colours, limits = "RdBu_r", {"vmin": -limit, "vmax": limit}
             mesh = ax.pcolormesh(x, y, values, cmap=colours, rasterized=True, **limits)
             extend = "max" if values.max() > mesh.norm.vmax else "neither"
             label = _label(dataset, name, kind + words)

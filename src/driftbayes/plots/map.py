@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Units of speed and diffusivity in which small numbers are easier to read, and up to which size.
+# Units for small speeds and diffusivities: upper limit, factor and name.
 _SMALL_UNITS = {
     "m/s": ((1e-4, 1e6, "µm/s"), (0.1, 100.0, "cm/s")),
     "m²/s": ((1e-6, 1e12, "µm²/s"),),
@@ -54,17 +54,17 @@ def plot_map(
     there = values[np.isfinite(values)]
     norm: Normalize
     if "_flow_" in variable and not variable.endswith("_sd"):
-        most = float(np.abs(there).max(initial=0.0)) or 1.0
-        norm, colours = Normalize(-most, most), "RdBu_r"
+        limit = float(np.abs(there).max(initial=0.0)) or 1.0
+        norm, colours = Normalize(-limit, limit), "RdBu_r"
     elif variable.startswith("log_k"):
-        most = max(float(np.abs(there).max(initial=1.0)), 1.0)
-        norm, colours = SymLogNorm(1.0, vmin=-most, vmax=most), "PuOr"
+        limit = max(float(np.abs(there).max(initial=1.0)), 1.0)
+        norm, colours = SymLogNorm(1.0, vmin=-limit, vmax=limit), "PuOr"
     elif variable.endswith(("probability", "_ok")):
         norm, colours = Normalize(0, 1), "viridis"
     elif there.size and there.min() > 0 and there.max() > 3 * there.min():
         norm, colours = LogNorm(there.min(), there.max()), "viridis"
     else:
-        norm, colours = Normalize(*_ends(there)), "viridis"
+        norm, colours = Normalize(*_linear_limits(there)), "viridis"
     with journal_axes(ax) as ax:
         x, y, ends = _axes_of(dataset)
         mesh = ax.pcolormesh(x, y, np.ma.masked_invalid(values), norm=norm, cmap=colours)
@@ -82,7 +82,7 @@ def plot_map(
             ax.set_aspect(1 / np.cos(np.radians(np.clip(np.mean(y), -80, 80))))
         else:
             ax.set_aspect("equal")
-        columns, rows = _seen(values)
+        columns, rows = _filled(values)
         if len(rows):
             ax.set_xlim(x[columns[0]], x[columns[-1] + 1])
             ax.set_ylim(y[rows[0]], y[rows[-1] + 1])
@@ -95,8 +95,8 @@ def plot_map(
     return ax
 
 
-def _ends(values: FloatArray) -> tuple[float | None, float | None]:
-    """Ends of a linear scale; no narrower than 2 % of the values, which are then drawn alike."""
+def _linear_limits(values: FloatArray) -> tuple[float | None, float | None]:
+    """Return the limits of a linear scale, at least 2 % of the values apart."""
     if not values.size:
         return None, None
     low, high = float(values.min()), float(values.max())
@@ -106,13 +106,13 @@ def _ends(values: FloatArray) -> tuple[float | None, float | None]:
 
 
 def _shown_unit(dataset: "xr.Dataset", variable: str) -> tuple[float, str]:
-    """Factor to, and name of, the unit in which a variable is short to read; errors have the same.
+    """Return factor and name of a readable unit for a variable and its error.
 
-    Times are in hours or days, small speeds in cm/s, as the typical value suggests.
+    The typical value decides: times are in hours or days, small speeds in cm/s.
     """
     unit = str(dataset[variable].attrs.get("units", "1"))
     plain = variable.removesuffix("_sd").removesuffix("_within")
-    # Components have one unit.
+    # Both components of a flow have the same unit.
     same = [f"{plain[:-1]}{i}" for i in (1, 2)] if "_flow_" in plain else [plain]
     sizes = np.abs(np.concatenate([np.ravel(dataset[name].values) for name in same]))
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
@@ -120,14 +120,14 @@ def _shown_unit(dataset: "xr.Dataset", variable: str) -> tuple[float, str]:
         return 1.0, unit
     if unit == "s":
         return readable_unit([float(np.median(sizes))], unit, 3)
-    for most, factor, name in _SMALL_UNITS.get(unit, ()):
-        if sizes.max() < most:
+    for limit, factor, name in _SMALL_UNITS.get(unit, ()):
+        if sizes.max() < limit:
             return factor, name
     return 1.0, unit
 
 
 def _axes_of(dataset: "xr.Dataset") -> tuple[FloatArray, FloatArray, str]:
-    """Edges of the cells along x and y, and the unit of a plane."""
+    """Return the edges of the cells along x and y, and the unit of a plane."""
     x, y = (
         np.append(dataset[f"{a}_bounds"].values[:, 0], dataset[f"{a}_bounds"].values[-1, 1])
         for a in ("x", "y")
@@ -139,14 +139,14 @@ def _axes_of(dataset: "xr.Dataset") -> tuple[FloatArray, FloatArray, str]:
     return factor * x, factor * y, f" ({name})"
 
 
-def _seen(values: FloatArray) -> tuple[IntArray, IntArray]:
-    """Columns and rows that have values."""
+def _filled(values: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the columns and rows that have values."""
     columns, rows = (np.flatnonzero(np.isfinite(values).any(axis=a)) for a in (0, 1))
     return columns, rows
 
 
 def _label_decades(bar: "Colorbar", norm: "Normalize") -> None:
-    """Label 1, 2 and 5 of each decade where there are few decades."""
+    """Label 1, 2 and 5 of each decade if there are few decades."""
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -171,8 +171,8 @@ def map_figure(dataset: "xr.Dataset", model: str | None = None) -> "Figure":
 
     Args:
         dataset: A map.
-        model: The model to draw, of a map by evidence, with errors; None draws all diffusivities
-            and ln K of a fixed grid.
+        model: Model of a map by evidence, drawn with errors; None draws all diffusivities and ln K
+            of a fixed grid.
     """
     from matplotlib.figure import Figure
 
@@ -199,15 +199,13 @@ def map_figure(dataset: "xr.Dataset", model: str | None = None) -> "Figure":
 
 
 def _height(dataset: "xr.Dataset", variable: str) -> float:
-    """Height of a panel in inches, as the region that has values needs it."""
+    """Return the height of a panel in inches, from the region that has values."""
     values = np.asarray(dataset[variable].values, dtype=np.float64)
     x, y, _ = _axes_of(dataset)
-    columns, rows = _seen(values.reshape(-1, *values.shape[-2:]).mean(axis=0))
+    columns, rows = _filled(values.reshape(-1, *values.shape[-2:]).mean(axis=0))
     if not len(rows):
         return 3.0
-    width, height = (
-        e[found[-1] + 1] - e[found[0]] for e, found in zip((x, y), (columns, rows), strict=True)
-    )
+    width, height = x[columns[-1] + 1] - x[columns[0]], y[rows[-1] + 1] - y[rows[0]]
     if dataset["x"].attrs.get("standard_name") == "longitude":
         width *= np.cos(np.radians(np.clip(np.mean(y), -80, 80)))
     # Axes are about 2.3 inches wide; title and label need 0.7.

@@ -44,7 +44,7 @@ def write_movie(
     from matplotlib.figure import Figure
 
     folder = Path(directory)
-    read_config(folder)  # refuses a directory that is not a run
+    read_config(folder)  # raises an error if the directory is not a run
     target = _target(folder, output)
     if not is_group(folder / SNAPSHOTS):
         raise DriftbayesError(f"{str(folder)!r} has no snapshots; run again with --snapshot-every")
@@ -54,7 +54,7 @@ def write_movie(
     if not frames:
         raise DriftbayesError(f"{str(folder)!r} has no snapshots yet; resume the run first")
     particles = _particles(folder, n_particles)
-    # One scale for the whole movie, from its last frame: vortices are few and strong.
+    # One colour scale for the whole movie, from its last frame, where vortices are strong.
     last = vorticity.read_chunk((frames[-1], 0, 0))[0]
     limit = max(float(np.quantile(np.abs(last), 0.995)), 1e-12)
     with mpl.rc_context(RC):
@@ -98,11 +98,10 @@ def default_path(folder: Path) -> Path:
 
 
 def _target(folder: Path, output: str | Path | None) -> Path:
-    has_ffmpeg = shutil.which("ffmpeg") is not None
     target = default_path(folder) if output is None else Path(output)
     if target.suffix.lower() not in (".mp4", ".gif"):
-        raise DriftbayesError(f"a movie has the suffix .mp4 or .gif, got {target.name!r}")
-    if target.suffix.lower() == ".mp4" and not has_ffmpeg:
+        raise DriftbayesError(f"the movie's suffix must be .mp4 or .gif, got {target.name!r}")
+    if target.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
         msg = "an MP4 movie needs ffmpeg, which is not installed; choose a name ending in .gif"
         raise DriftbayesError(msg)
     return target
@@ -118,11 +117,11 @@ def _writer(target: Path, fps: float) -> "AbstractMovieWriter":
 
 
 def _particles(folder: Path, n_particles: int) -> Callable[[float], FloatArray]:
-    """Return a function from time to positions, which are empty before the release."""
+    """Return a function from time to positions, which are empty before release."""
     store = folder / TRAJECTORIES
-    nowhere = np.zeros((0, 2))
+    no_positions = np.zeros((0, 2))
     if not n_particles or not is_group(store):
-        return lambda time: nowhere
+        return lambda time: no_positions
     times = open_array(store, "time").read()
     arrays: list[Any] = [open_array(store, name) for name in ("x", "y")]
     n = min(n_particles, arrays[0].shape[0], arrays[0].chunks[0])
@@ -133,7 +132,7 @@ def _particles(folder: Path, n_particles: int) -> Callable[[float], FloatArray]:
         chunk = record // arrays[0].chunks[1]
         corner = (0, chunk * arrays[0].chunks[1])
         if record >= len(times) or time < times[0] - 1e-9 or not arrays[1].is_written(corner):
-            return nowhere
+            return no_positions
         if chunk not in held:
             held.clear()
             held[chunk] = np.stack([array.read_chunk(corner)[:n] for array in arrays], axis=-1)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def plot_pairs(result: PairComparison | PairScan) -> "Figure":
     """Draw a comparison of laws of relative dispersion, or a scan of them.
 
-    Of a scan first the evidence of each law and the posterior of ξ and of K against tau, heavier
-    where they do not depend on it. Then relative dispersion, structure functions, relative
-    diffusivity and Lyapunov exponent with 95 % bootstrap errors, and as the fitted law has them.
+    A scan starts with the evidence of each law and the posteriors of ξ and K against tau, thicker
+    where they do not depend on it. Then follow relative dispersion, structure functions, relative
+    diffusivity and Lyapunov exponent with 95 % bootstrap errors, and those of the fitted law.
 
     Args:
         result: From `pairs`.
@@ -40,7 +40,7 @@ def plot_pairs(result: PairComparison | PairScan) -> "Figure":
         handles: dict[str, Any] = {}
         for ax in axes[: len(panels)]:
             for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
-                # Parameters have the colours of their laws.
+                # Parameters have the colours of their laws and are not listed.
                 if "." not in name:
                     handles.setdefault(name, handle)
         figure.legend(

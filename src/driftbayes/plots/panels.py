@@ -1,4 +1,4 @@
-"""Figures of panels that a result describes."""
+"""Draw figures from descriptions of panels."""
 
 __all__ = ["fill_axes", "plot_panels"]
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def fill_axes(
     axes: "Sequence[Axes]", panels: Sequence[Panel], colours: Mapping[str, str], **title: Any
 ) -> None:
-    """Draw a panel with its title on each of the axes, and hide axes that are left.
+    """Draw a panel with its title on each of the axes, and hide the remaining axes.
 
     Args:
         axes: Axes to draw on, at least as many as panels.
-        panels: What to draw.
+        panels: The panels.
         colours: Colour of each model.
-        **title: Options of the titles, as for matplotlib.
+        **title: Options of the titles, passed to matplotlib.
     """
     for ax, panel in zip(axes, panels, strict=False):
         draw_panel(panel, ax, colours)
@@ -37,8 +37,8 @@ def plot_panels(panels: Sequence[Panel], n_columns: int = 2) -> "Figure":
     """Draw panels with one legend, in columns.
 
     Args:
-        panels: What to draw; groups have the same colour in all of them.
-        n_columns: Panels beside each other.
+        panels: The panels; groups have the same colour in all of them.
+        n_columns: Number of columns.
     """
     from matplotlib.figure import Figure
 

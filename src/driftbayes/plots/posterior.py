@@ -36,21 +36,21 @@ def plot_posterior_pair(draws: PosteriorDraws) -> "Figure":
             },
             figure_kwargs={"figsize": (side, side), "layout": "constrained"},
         )
-        # ArviZ names the upright axis of the first density after the parameter, which lies across.
+        # ArviZ labels the vertical axis of the first density with the parameter, which is on x.
         for i in range(len(draws.names)):
             matrix.viz["plot"][i, i].item().set_ylabel("density")
     return _figure(matrix)
 
 
 def plot_trace(draws: PosteriorDraws) -> "Figure":
-    """Draw every parameter along the draws: without a trend if they are independent."""
+    """Draw every parameter along the draws; independent draws show no trend."""
     size = (COLUMN[0] * len(draws.names), COLUMN[1])
     arviz_plots = _arviz_plots()
     with journal_style():
         collection = arviz_plots.plot_trace(
             to_datatree(draws),
             backend="matplotlib",
-            # One chain; the default colours of matplotlib 3.11 arviz-plots 0.8 cannot read.
+            # One colour, because arviz-plots 0.8 cannot read the defaults of matplotlib 3.11.
             color=[_colour(draws)],
             visuals={"trace": {"width": 0.4}},
             figure_kwargs={"figsize": size, "layout": "constrained"},
@@ -68,10 +68,10 @@ def _figure(collection: Any) -> "Figure":
 
 def _arviz_plots() -> Any:
     with warnings.catch_warnings():
-        # What arviz-plots 0.8 does on import, matplotlib 3.11 warns of.
+        # The import of arviz-plots 0.8 causes warnings of matplotlib 3.11.
         warnings.simplefilter("ignore")
-        # It also takes a module for loaded that matplotlib 3.11 does not load by itself (issue 500
-        # of arviz-plots; its later versions need Python 3.12).
+        # arviz-plots 0.8 assumes that this module is loaded, which matplotlib 3.11 does not do by
+        # itself (issue 500 of arviz-plots; later versions need Python 3.12).
         with suppress(ImportError):
             import_module("matplotlib.style.core")
         try:

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 _MAX_PANELS = 6
 
 
-def presence_figure(found: PresenceMap) -> "Figure":
-    """Draw a map of presence, one panel for each of the first horizons, with its regions.
+def presence_figure(presence: PresenceMap) -> "Figure":
+    """Draw the probability of presence with its regions, in a panel for each of the first horizons.
 
     Args:
-        found: The map.
+        presence: The map of presence.
     """
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
-    n = min(len(found.horizons), _MAX_PANELS)
-    size = np.sqrt(found.areas.sum() * found.probability.shape[2])
-    per_length, unit = readable_unit([float(size)], found.length_unit)
-    per = 1.0 if found.in_degrees else per_length
-    x, y = (edges * per for edges in found.edges)
-    density = found.probability / (found.areas[:, None] * per_length**2)
+    n = min(len(presence.horizons), _MAX_PANELS)
+    size = np.sqrt(presence.areas.sum() * presence.probability.shape[2])
+    per_length, unit = readable_unit([float(size)], presence.length_unit)
+    per = 1.0 if presence.in_degrees else per_length
+    x, y = (edges * per for edges in presence.edges)
+    density = presence.probability / (presence.areas[:, None] * per_length**2)
     most = float(density[:n].max())
     with journal_style():
         figure = Figure(figsize=(0.6 + 3.0 * n, 3.0), layout="constrained")
@@ -50,18 +50,18 @@ def presence_figure(found: PresenceMap) -> "Figure":
             )
             middles = [0.5 * (edges[1:] + edges[:-1]) for edges in (x, y)]
             if min(density[i].shape) > 1:
-                ax.contour(*middles, found.level[i], LEVELS, colors=["w", INK], linewidths=0.9)
-            ax.plot(*(found.last.T * per), "+", color="#D55E00", ms=4, mew=0.9)
-            ax.set_title(f"after {readable(found.horizons[i], found.time_unit)}")
-            if found.in_degrees:
+                ax.contour(*middles, presence.level[i], LEVELS, colors=["w", INK], linewidths=0.9)
+            ax.plot(*(presence.last.T * per), "+", color="#D55E00", ms=4, mew=0.9)
+            ax.set_title(f"after {readable(presence.horizons[i], presence.time_unit)}")
+            if presence.in_degrees:
                 ax.set(xlim=x[[0, -1]], ylim=y[[0, -1]])
                 lines = coast_lines((x[0], x[-1]), (y[0], y[-1]))
                 ax.add_collection(LineCollection(lines, colors=INK, linewidths=0.5), autolim=False)
                 ax.set_aspect(1 / np.cos(np.radians(np.clip(np.mean(y), -80, 80))))
             else:
                 ax.set_aspect("equal")
-            ax.set_xlabel("longitude" if found.in_degrees else with_unit("x", unit))
-        axes[0].set_ylabel("latitude" if found.in_degrees else with_unit("y", unit))
+            ax.set_xlabel("longitude" if presence.in_degrees else with_unit("x", unit))
+        axes[0].set_ylabel("latitude" if presence.in_degrees else with_unit("y", unit))
         square = f"1/{unit}²" if unit else ""
         figure.colorbar(mesh, ax=axes, label=with_unit("probability density", square))
     return figure

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from driftbayes.comparison import PriorSensitivity, Scan
 
-# Below this ratio of the longest to the shortest tau, powers of ten would overlap.
-_FEW_DECADES = 30.0
+# Maximum ratio of the longest to the shortest tau for labels other than powers of ten.
+_MAX_PLAIN_RATIO = 30.0
 SYMBOLS = {"kappa": r"\kappa", "gamma": r"\gamma", "k": "k"}
 
 
@@ -45,8 +45,8 @@ def plot_parameter(
 ) -> "Axes":
     """Draw one parameter against tau, with its posterior width.
 
-    Laplace's method is drawn as in the paper, mode ± standard deviation, dashed; other methods as
-    median and central 68 %, solid, with a heavier line where the parameter is consistent.
+    Laplace's method is drawn dashed as in the paper, mode ± standard deviation; other methods are
+    drawn solid, median and central 68 %, with a thicker line where the parameter is consistent.
     """
     with journal_axes(ax) as ax:
         model, name = parameter.split(".")
@@ -78,7 +78,7 @@ def plot_log_bayes_factor(
     *,
     label: str | None = None,
 ) -> "Axes":
-    """Draw ln K against tau on an axis that is linear within ±1 (models indistinguishable)."""
+    """Draw ln K against tau on an axis that is linear within ±1, where models are equally good."""
     with journal_axes(ax) as ax:
         laplace = dataset.attrs["method"].startswith("laplace")
         line, name = ("--", "Laplace") if laplace else ("-", "exact")
@@ -95,7 +95,7 @@ def plot_log_bayes_factor(
 
 
 def plot_log_occam_factor(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
-    """Draw log Occam factors of all models against tau; Laplace's method dashed."""
+    """Draw log Occam factors of all models against tau; Laplace's method is dashed."""
     with journal_axes(ax) as ax:
         laplace = dataset.attrs["method"].startswith("laplace")
         line, name = ("--", "Laplace") if laplace else ("-", "exact")
@@ -131,7 +131,7 @@ def plot_scan(scan: "Scan | xr.Dataset") -> "Figure":
 def plot_prior_sensitivity(
     result: "PriorSensitivity", pair: str | None = None, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw ln K of two models, one line for each group of priors that is scaled.
+    """Draw ln K of two models, one line for each group of rescaled priors.
 
     Args:
         result: From `prior_sensitivity`.
@@ -164,10 +164,10 @@ def log_factor_label(pair: str) -> str:
 
 
 def label_few(ax: "Axes", tau: np.ndarray) -> None:
-    """Write plain labels over about a decade, where powers of ten would overlap."""
+    """Label 1, 2 and 5 of each decade if the range is short."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
-    if tau.max() < _FEW_DECADES * tau.min():
+    if tau.max() < _MAX_PLAIN_RATIO * tau.min():
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
         ax.xaxis.set_minor_formatter(NullFormatter())

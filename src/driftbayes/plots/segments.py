@@ -1,4 +1,4 @@
-"""Draw tracks coloured by segment, their parameters in time, and the probability of a change."""
+"""Draw tracks coloured by segment, their parameters over time, and change probabilities."""
 
 __all__ = ["plot_segments"]
 
@@ -23,7 +23,7 @@ _MAX_TRACKS = 4
 def plot_segments(
     result: "Segments", tracks: "list[int | str] | None" = None, *, parameter: str | None = None
 ) -> "Figure":
-    """Draw some tracks, one row each: path by segment, a parameter in time, P(change).
+    """Draw tracks, one row each: path by segment, a parameter over time, and P(change).
 
     Args:
         result: Changes along tracks.
@@ -35,7 +35,7 @@ def plot_segments(
         order = np.argsort([-track.any_change for track in result.tracks], kind="stable")
         chosen = sorted(int(i) for i in order[:_MAX_TRACKS])
     else:
-        chosen = [ids.index(result[one].id) for one in tracks]
+        chosen = [ids.index(result[track].id) for track in tracks]
     name = result.names[0] if parameter is None else parameter
     column = result.names.index(name)
     known = result.hypothesis.model.parameters
@@ -74,9 +74,8 @@ def _draw(result: "Segments", which: int, axes: "np.ndarray", column: int, label
         place.set_aspect("equal", adjustable="datalim")
     _draw_parameter(value, times, track.average[:, column], track.average_sd[:, column])
     value.set(xlabel=time_label, ylabel=label, xlim=(times[0], times[-1]))
-    # Lines reach the axis only where there is a change.
     chance.vlines(times, 0, track.probability, color=INK, lw=0.8)
-    # Intervals of the changes, one below the other where they may overlap.
+    # Intervals of the changes, at three heights because they may overlap.
     for k, (low, high) in enumerate(factor * (track.intervals - begin)):
         chance.plot([low, high], [0.97 - 0.05 * (k % 3)] * 2, color=GUIDE, lw=2)
     chance.set(xlabel=time_label, ylabel="P(change)", ylim=(0, 1.02), xlim=(times[0], times[-1]))
@@ -84,10 +83,10 @@ def _draw(result: "Segments", which: int, axes: "np.ndarray", column: int, label
 
 
 def _draw_parameter(ax: "Axes", times: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> None:
-    """Mean and one standard deviation in time, logarithmic where the mean varies much."""
+    """Draw mean ± standard deviation over time, on a log scale if the mean varies much."""
     if mean.min() > 0 and mean.max() > 5 * mean.min():
         ax.set_yscale("log")
-        # In ln θ, so that the band ends above zero.
+        # In ln θ, so that the band stays above zero.
         spread = np.sqrt(np.log1p((sd / mean) ** 2))
         low, high = mean * np.exp(-spread), mean * np.exp(spread)
     else:

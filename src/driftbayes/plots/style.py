@@ -1,4 +1,4 @@
-"""Draw panels and figures with matplotlib in one journal style."""
+"""Draw panels and figures with matplotlib in a journal style."""
 
 __all__ = [
     "COLOURS",
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from driftbayes.typing import FloatArray
 
 COLUMN = (3.4, 2.5)
-# Longest label on one line along the shorter side of a figure.
+# Maximum length of a label on one line along the shorter side of a figure.
 LABEL_LENGTH = 30
 
 RC: dict[Any, Any] = {
@@ -106,7 +106,7 @@ def journal_axes(ax: "Axes | None") -> "Iterator[Axes]":
 
 
 def inward_ticks(*axes: "Axes") -> None:
-    """Set the ticks of the journal style, which matplotlib makes after the style has ended."""
+    """Set the ticks of the journal style, which matplotlib creates after the style has ended."""
     for ax in axes:
         ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6, labelsize=8)
         ax.tick_params(which="major", length=3.5)
@@ -123,7 +123,7 @@ def draw_band(
     label: str | None = None,
     alpha: float = 0.25,
 ) -> None:
-    """Draw one standard deviation to either side of a mean."""
+    """Draw a band of ± one standard deviation around a mean."""
     ax.fill_between(x, mean - sd, mean + sd, color=colour, alpha=alpha, lw=0, label=label)
 
 
@@ -158,7 +158,7 @@ def draw_panel(
         ax.set_xscale(panel.x_scale)
         if scale == "symlog":
             ax.set_yscale("symlog", linthresh=1.0)
-            # No empty half of an axis where all values have one sign.
+            # Avoid an empty half of the axis if all values have the same sign.
             low, high = panel.values.min(initial=0), panel.values.max(initial=0)
             ax.set_ylim(min(2 * low, -1), max(2 * high, 1))
         else:

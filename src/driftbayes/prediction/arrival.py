@@ -15,13 +15,7 @@ from driftbayes.data.units import LENGTH, in_units, readable, readable_unit
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import PosteriorDraws
 from driftbayes.models import Brownian
-from driftbayes.prediction.first_passage import (
-    Law,
-    Shape,
-    average_law,
-    brownian_law,
-    simulated_law,
-)
+from driftbayes.prediction.first_passage import Law, Shape, average_law, brownian_law, simulated_law
 from driftbayes.prediction.forecast import Forecast
 from driftbayes.representation import Table, number, plain, with_error, with_unit
 
@@ -122,10 +116,7 @@ def _percent(probability: float) -> str:
 
 
 def arrivals(
-    forecast: Forecast,
-    walks: Mapping[float, Mapping[str, float]],
-    shape: Shape,
-    distance: float,
+    forecast: Forecast, walks: Mapping[float, Mapping[str, float]], shape: Shape, distance: float
 ) -> Arrivals:
     """Compare simulation models by the probability of first arrival.
 

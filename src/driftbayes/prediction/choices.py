@@ -92,9 +92,7 @@ class Recommendations(Described):
 
 
 def recommend_for(
-    forecast: Forecast,
-    kappa: float | None = None,
-    arrival: tuple[Shape, float] | None = None,
+    forecast: Forecast, kappa: float | None = None, arrival: tuple[Shape, float] | None = None
 ) -> Recommendations:
     """Compare models for simulating the spread of fresh particles.
 
@@ -231,8 +229,8 @@ def describe_recommendations(result: Recommendations) -> Card:
         unit = f" {length_name}²" if length_name else ""
         facts.append(("variance saved by memory, 2k/γ", f"{saved}{unit} per axis"))
     sentences = (
-        "Loss: logarithmic score lost per particle against the average of the models. A region "
-        "that holds fewer than 95 % is too small; a ratio above 1 is area searched in vain.",
+        "Loss: logarithmic score lost per particle relative to the model average. A region that "
+        "holds less than 95 % is too small; one with a ratio above 1 is unnecessarily large.",
     )
     headline, tables = summarise(result), [table]
     warnings: tuple[str, ...] = ()

@@ -345,11 +345,8 @@ class _CommonLaw(_Law):
         return whole_mean, whole
 
     def linear(self, k: int) -> tuple[FloatArray, FloatArray]:
-        n, shared, identity = (
-            len(self.steps[k].runs),
-            self.n_shared,
-            np.eye(len(self.steps[k].runs)),
-        )
+        n, shared = len(self.steps[k].runs), self.n_shared
+        identity = np.eye(n)
         (own, own_noise, _), (common, common_noise, _) = self.own, self.common
         n_states = shared + self.n_own * n
         both = np.zeros((n + n_states, n_states))

@@ -32,7 +32,6 @@ from driftbayes.errors import DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
 from driftbayes.inference.hypothesis import check_plain, check_plain_models
 from driftbayes.inference.symmetric import eigh
-from driftbayes.likelihood import PaddedSteps
 from driftbayes.magnitudes import whole
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
@@ -391,23 +390,37 @@ def _past_steps(trajectories: Trajectories, tau: float | None) -> _Tracks:
         position_sd=None if sd is None else sd[::-1],
     )
     data = displacements(mirrored, tau, gaps="keep")
-    padded = PaddedSteps.from_displacements(data)
-    index = n - 1 - data.trajectory
+    # Rounded up to a power of two: few programs serve data of all lengths.
+    n_steps = 1 << (int(data.row_sizes.max()) - 1).bit_length()
+    row, sizes = n - 1 - data.trajectory, data.row_sizes
 
-    def forward(part: Array, filler: float) -> FloatArray:
-        padded = np.full((n, *part.shape[1:]), filler)
-        padded[index] = np.asarray(part)[: len(index), ::-1]
+    def forward(values: FloatArray, filler: float, extra: int = 0) -> FloatArray:
+        """Arrange values by particle, (particle, step, ...), latest last."""
+        padded = np.full((n, n_steps + extra, *values.shape[1:]), filler)
+        place = np.arange(n_steps + extra)[::-1] < (sizes + extra)[:, None]
+        own = np.full((len(sizes), *padded.shape[1:]), filler)
+        own[place] = _reversed_runs(values, sizes + extra)
+        padded[row] = own
         return padded
 
-    noise = forward(padded.noise_variance, 0.0)
+    noise = np.zeros((n, n_steps + 1))
     if sd is not None:
+        assert data.position_sd is not None
+        noise = forward(data.position_sd**2, 0.0, extra=1)
         noise[:, -1] = sd[_last_rows(trajectories)] ** 2
     return _Tracks(
-        dx=jnp.asarray(-forward(padded.dx, 0.0)),
-        interval=jnp.asarray(forward(padded.interval, data.tau)),
-        valid=jnp.asarray(forward(padded.valid, 0.0)),
-        noise_variance=jnp.asarray(noise),
+        dx=jax.device_put(-forward(data.dx, 0.0)),
+        interval=jax.device_put(forward(data.interval, data.tau)),
+        valid=jax.device_put(forward(np.ones(len(data.dx)), 0.0)),
+        noise_variance=jax.device_put(noise),
     )
+
+
+def _reversed_runs(values: FloatArray, sizes: IntArray) -> FloatArray:
+    """Reverse the order of values within each run."""
+    ends = np.repeat(np.cumsum(sizes), sizes)
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return values[starts + ends - 1 - np.arange(len(values))]
 
 
 @eqx.filter_jit

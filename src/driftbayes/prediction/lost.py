@@ -281,8 +281,8 @@ def find_lost(
     counts = _steps_of(checked_horizons(horizons), data)
     if data.position_sd is not None and np.any(data.position_sd > 0):
         raise DriftbayesError(
-            "prediction given others takes exact positions, not measurement errors; leave --noise "
-            "and columns of errors out"
+            "prediction given others needs exact positions, without measurement errors; omit "
+            "--noise and columns of errors"
         )
     steps = simultaneous_steps(data)
     _check_size(steps, models, data)
@@ -295,7 +295,7 @@ def _check_shared(models: Iterable[AbstractModel]) -> None:
     for model in models:
         if not model.shares_motion:
             raise DriftbayesError(
-                f"under {model.name} particles move independently, so others carry no information "
+                f"particles are independent under {model.name}, so others carry no information "
                 "on a lost one; choose models with +flow, +eddies or +common"
             )
         if not (model.has_state_space and model.observes_position) or "sigma" in model.parameters:
@@ -343,7 +343,7 @@ def _lost_runs(
             continue
         runs.append(last)
     if not runs:
-        why = f" but {', '.join(left_out)}, whose last position stands alone" if left_out else ""
+        why = f" but {', '.join(left_out)}, whose last position is isolated" if left_out else ""
         msg = f"no particle is lost{why}: all are observed until the end; predict without --given"
         raise DriftbayesError(msg)
     return runs, tuple(left_out)
@@ -364,10 +364,7 @@ def _check_size(
 
 
 def _forecast(
-    positions: FloatArray,
-    trajectories: Trajectories,
-    lost: Lost,
-    models: tuple[str, ...],
+    positions: FloatArray, trajectories: Trajectories, lost: Lost, models: tuple[str, ...]
 ) -> ParticleForecast:
     """Make a forecast from paths on the plane of each trajectory."""
     data, runs = lost.data, lost.runs

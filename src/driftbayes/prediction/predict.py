@@ -294,11 +294,11 @@ def average_weights(
         failed = [name for name, value in zip(names, weights, strict=True) if np.isnan(value)]
         raise DriftbayesError(
             f"the probability of {', '.join(failed)} is unknown, because its evidence could not be "
-            "computed; leave it out to average the others"
+            "computed; omit it to average the others"
         )
     if not (fits and np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise DriftbayesError(
-            f"probabilities must be {len(names)} numbers, one per model, none negative and not all "
+            f"probabilities must be {len(names)} nonnegative numbers, one per model and not all "
             f"zero, got {weights.tolist()}"
         )
     return weights / weights.sum()
@@ -323,6 +323,5 @@ def checked_horizons(horizons: ArrayLike) -> FloatArray:
     times = np.atleast_1d(np.asarray(horizons, dtype=np.float64))
     fine = times.ndim == 1 and times.size > 0 and np.isfinite(times).all() and times[0] >= 0
     if not (fine and (np.diff(times) > 0).all()):
-        msg = f"horizons must be increasing times, none negative, got {times.tolist()}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"horizons must be increasing and not negative, got {times.tolist()}")
     return times

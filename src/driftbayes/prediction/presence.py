@@ -17,15 +17,7 @@ from driftbayes.data.sphere import metres_per_degree
 from driftbayes.data.tangent import LastFixes
 from driftbayes.data.units import readable_unit
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
-from driftbayes.representation import (
-    Card,
-    Described,
-    Table,
-    describe,
-    number,
-    summarise,
-    with_unit,
-)
+from driftbayes.representation import Card, Described, Table, describe, number, summarise, with_unit
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -179,7 +171,7 @@ def _(result: PresenceMap) -> Card:
     for i, horizon in enumerate(result.horizons):
         both = [number(area * per**2, 3) if np.isfinite(area) else "-" for area in areas[:, i]]
         rows.append((number(horizon * per_time, 5), number(result.outside[i], 3), *both))
-    title = "Smallest regions that hold a particle with a probability of 50 and 95 %"
+    title = "Smallest regions that contain a particle with probability 50 and 95 %"
     table = Table(heads, tuple(rows), "rrrr", title=title)
     about = (f"From the {result.source}.",) if result.source else ()
     return Card("PresenceMap", summarise(result), sentences=about, tables=(table,))
@@ -263,7 +255,7 @@ def _normal(edges: FloatArray, mean: FloatArray, sd: FloatArray) -> FloatArray:
 
 
 def _on_earth(gaussians: Gaussians, fixes: LastFixes) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means and standard deviations in degrees; longitudes are within 360° of another."""
+    """Return means and standard deviations in degrees; longitudes differ by less than 360°."""
     means = np.array(fixes.lay(gaussians.means))
     last = np.array(fixes.lonlat)
     # All longitudes within 180° of the middle.
@@ -288,7 +280,7 @@ def _on_earth(gaussians: Gaussians, fixes: LastFixes) -> tuple[FloatArray, Float
     if change > _MAX_CHANGE:
         warnings.warn(
             f"a degree of longitude changes by {change:.0%} over one standard deviation of the "
-            "forecast; the map takes it as constant: use shorter horizons, or members (-o)",
+            "forecast, but the map treats it as constant; use shorter horizons, or members (-o)",
             DriftbayesWarning,
             stacklevel=4,
         )
@@ -312,8 +304,8 @@ def _edges(
     counts = np.maximum(np.ceil(high / side - first - 1e-9).astype(np.int64), 1)
     if counts.prod() > _MAX_CELLS:
         raise DriftbayesError(
-            f"cells of side {side:g} would be {counts.prod():,}, more than {_MAX_CELLS:,}; use "
-            "larger ones, and check their unit"
+            f"cells of side {side:g} give a map of {counts.prod():,} cells, more than "
+            f"{_MAX_CELLS:,}; use larger cells, and check their unit"
         )
     x, y = ((start + np.arange(n + 1)) * side for start, n in zip(first, counts, strict=True))
     return x, y

@@ -124,8 +124,7 @@ def search_regions(
     """
     n_members, _, _, n_dim = forecast.positions.shape
     if n_dim != 2:
-        msg = f"search regions are for two dimensions; the particles move in {n_dim}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"search regions need two dimensions, got {n_dim}")
     for level in levels:
         if not 0 < level < 1:
             raise DriftbayesError(f"a level must be between 0 and 1, got {level}")

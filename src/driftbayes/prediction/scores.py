@@ -36,13 +36,7 @@ from driftbayes.prediction.predict import (
     predictive_mixtures,
 )
 from driftbayes.prediction.rules import crps, energy_score, log_score
-from driftbayes.prediction.subsets import (
-    Part,
-    beside_each_fold,
-    growing,
-    subset,
-    without_each,
-)
+from driftbayes.prediction.subsets import Part, beside_each_fold, growing, subset, without_each
 from driftbayes.prediction.tables import LearnedScores, TrajectoryScores
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray
@@ -50,8 +44,8 @@ from driftbayes.typing import FloatArray
 Progress = Callable[[str, int, int], None]
 
 # Largest number of data sets per batch of evidences, and their memory in bytes.
-_SETS = 260
-_SETS_BYTES = 128 << 20
+_MAX_SETS = 260
+_MAX_BYTES = 128 << 20
 # Errors of evidences below this, in nats, do not affect the printed scores.
 _MIN_REPORTED_ERROR = 1e-3
 
@@ -156,7 +150,7 @@ def leave_one_out(
     """
     numbers = np.unique(data.trajectory)
     if len(numbers) < 2:
-        raise DriftbayesError("leaving one trajectory out needs two or more, got 1")
+        raise DriftbayesError("the leave-one-out score needs two or more trajectories, got 1")
     sets = partial(without_each, data, numbers)
     n_sets = len(numbers) + 1
     logs, warnings = _log_evidences(
@@ -344,7 +338,7 @@ def _noise_variance(trajectories: Trajectories) -> float:
     if len(errors) > 1:
         raise DriftbayesError(
             f"held-out displacements are scored with one measurement error for all positions, got "
-            f"{number(errors[0], 6)} to {number(errors[-1], 6)}; leave out --held-out-taus"
+            f"{number(errors[0], 6)} to {number(errors[-1], 6)}; omit --held-out-taus"
         )
     return float(errors[0] ** 2)
 
@@ -374,10 +368,8 @@ def _log_evidences(
     """Compute ln Z of every model for every data set, with warnings."""
     check_names(hypotheses)
     _check_scorable(hypotheses)
-    Batch.of(data)  # Refuses single precision before the work is done.
-    logs_by_model: dict[str, list[LogEvidences]] = {
-        hypothesis.name: [] for hypothesis in hypotheses
-    }
+    Batch.of(data)  # Raises in single precision.
+    logs_by_model: dict[str, list[LogEvidences]] = {h.name: [] for h in hypotheses}
     # Models that need the same preparation share the data.
     ways: dict[Preparation, list[Hypothesis]] = {}
     for hypothesis in hypotheses:
@@ -417,7 +409,7 @@ def _parts(sets: Iterator[Part], n_sets: int) -> Iterator[list[Part]]:
     largest = 1
     if not isinstance(first, Displacements):
         size = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(first))
-        largest = min(_SETS, max(_SETS_BYTES // size, 1))
+        largest = min(_MAX_SETS, max(_MAX_BYTES // size, 1))
     n_parts = -(-n_sets // largest)
     rest = chain([first], sets)
     for i in range(n_parts):

@@ -8,31 +8,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data.sampling import Displacements, subset
 from driftbayes.likelihood import SecondMoments, second_moments
 from driftbayes.models import Preparation
 from driftbayes.typing import IntArray
 
 # Data of a subset of trajectories: displacements, or second moments that can be stacked.
 Part: TypeAlias = Displacements | SecondMoments
-
-
-def subset(data: Displacements, keep: np.ndarray) -> Displacements:
-    """Return the selected runs."""
-    steps = np.repeat(keep, data.row_sizes)
-    sd = data.position_sd
-    return replace(
-        data,
-        dx=data.dx[steps],
-        interval=data.interval[steps],
-        row_sizes=data.row_sizes[keep],
-        trajectory=data.trajectory[keep],
-        position_sd=None if sd is None else sd[np.repeat(keep, data.row_sizes + 1)],
-        start=None if data.start is None else data.start[keep],
-        start_row=None if data.start_row is None else data.start_row[keep],
-        start_time=None if data.start_time is None else data.start_time[keep],
-        lonlat=None if data.lonlat is None else data.lonlat[steps],
-    )
 
 
 def growing(data: Displacements, numbers: IntArray, preparation: Preparation) -> Iterator[Part]:

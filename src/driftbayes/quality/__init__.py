@@ -17,9 +17,9 @@ from driftbayes.quality.report import (
     QualityReport,
     applied,
     apply,
-    fixed_by,
+    fix_limits,
     inspect,
-    merged,
+    merge_records,
     parse_checks,
 )
 
@@ -38,8 +38,8 @@ __all__ = [
     "Stuck",
     "applied",
     "apply",
-    "fixed_by",
+    "fix_limits",
     "inspect",
-    "merged",
+    "merge_records",
     "parse_checks",
 ]

@@ -1,4 +1,4 @@
-"""Inspect trajectories with all checks, and repair them if asked to."""
+"""Inspect trajectories with all checks, and repair them on request."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +20,14 @@ from driftbayes.quality.checks import (
     parse_check,
 )
 
-# What `--qc default` applies: neither repeated positions, which may be slow steps in few digits,
-# nor gaps, which harm nobody.
+# Checks of `--qc default`. Repeated positions may be slow motion after rounding, and gaps do no
+# harm.
 DEFAULT: tuple[AbstractCheck, ...] = (Drogue(if_known=True), Stuck(), Spikes(), Short())
-# Mending one thing may lay open another: again until nothing is found.
-_ROUNDS = 50
+# A repair may reveal another problem: checks are repeated until nothing is found.
+_MAX_ROUNDS = 50
 
 _BLANKED = "{positions} in {tracks} set to missing"
-_DONE = {
+_REPAIRS = {
     "drogued": "{positions} in {tracks} removed",
     "gaps": "{tracks} split before {positions}",
     "min-points": "{tracks} with {positions} removed",
@@ -38,12 +38,12 @@ _Checks = str | Iterable[str | AbstractCheck]
 
 @dataclass(frozen=True, eq=False)
 class QualityReport:
-    """What all checks found in the same trajectories.
+    """Findings of all checks.
 
     Args:
-        findings: One per check, empty ones too.
-        n_observations: Observations looked at, missing ones not counted.
-        n_trajectories: Trajectories looked at.
+        findings: Findings of all checks, including empty ones.
+        n_observations: Number of observations checked, without missing ones.
+        n_trajectories: Number of trajectories checked.
     """
 
     findings: tuple[Finding, ...]
@@ -51,7 +51,7 @@ class QualityReport:
     n_trajectories: int
 
     def __getitem__(self, name: str) -> Finding:
-        """The finding of a check, by its name."""
+        """Return the finding of a check."""
         for finding in self.findings:
             if finding.name == name:
                 return finding
@@ -65,7 +65,7 @@ class QualityReport:
 
     @property
     def notes(self) -> list[str]:
-        """A line for each finding that a person should be told, with what to do."""
+        """A line for each notable finding, with what to do."""
         return [
             f"{f.sentence}; inspect with `driftbayes qc`, or repair with --qc {f.name}"
             for f in self.findings
@@ -77,7 +77,7 @@ class QualityReport:
         return apply(trajectories, checks)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers and text."""
+        """Return plain numbers and text."""
         return {
             "n_observations": self.n_observations,
             "n_trajectories": self.n_trajectories,
@@ -85,53 +85,52 @@ class QualityReport:
         }
 
     def __repr__(self) -> str:
-        """The findings, or that there are none."""
-        found = [f.sentence for f in self.findings if f.n_observations]
-        return f"<QualityReport: {'; '.join(found) or 'no findings'}>"
+        sentences = [f.sentence for f in self.findings if f.n_observations]
+        return f"<QualityReport: {'; '.join(sentences) or 'no findings'}>"
 
 
 def inspect(trajectories: Trajectories, checks: _Checks = ()) -> QualityReport:
-    """Look at trajectories with every check; nothing is changed.
+    """Inspect trajectories with every check, without changing them.
 
     Args:
-        trajectories: Where the particles were.
-        checks: Limits of some checks, as in `--qc`; the others have theirs by default.
+        trajectories: The trajectories.
+        checks: Checks with other limits than the default ones, as in `--qc`.
     """
-    own = {check.name: check for check in parse_checks(checks)}
-    findings = [own.get(name, kind()).find(trajectories) for name, kind in CHECKS.items()]
+    given = {check.name: check for check in parse_checks(checks)}
+    findings = [given.get(name, kind()).find(trajectories) for name, kind in CHECKS.items()]
     return QualityReport(
         tuple(findings), int(trajectories.observed.sum()), trajectories.n_trajectories
     )
 
 
 def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories:
-    """Repair trajectories, with what was done in the provenance.
+    """Repair trajectories, and record the repairs in their provenance.
 
     Args:
-        trajectories: Where the particles were.
-        checks: Which, as in `--qc`, or as objects.
+        trajectories: The trajectories.
+        checks: Checks as in `--qc`, or as objects.
     """
     chosen = parse_checks(checks)
     for check in chosen:
         if isinstance(check, Drogue):
             check.refuse_unknown(trajectories)
     totals = {check.name: 0 for check in chosen}
-    touched: dict[str, set[str]] = {check.name: set() for check in chosen}
+    repaired: dict[str, set[str]] = {check.name: set() for check in chosen}
     limits: dict[str, dict[str, Any]] = {}
 
-    def done() -> list[dict[str, Any]]:
+    def records() -> list[dict[str, Any]]:
         return [
             {
                 "check": name,
                 "n_observations": n,
-                "n_trajectories": len(touched[name]),
+                "n_trajectories": len(repaired[name]),
                 **limits.get(name, {}),
             }
             for name, n in totals.items()
         ]
 
     result = trajectories
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         changed = False
         for check in chosen:
             finding = check.find(result)
@@ -140,11 +139,11 @@ def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories
                 changed = True
                 totals[check.name] += finding.n_observations
                 owners = np.unique(result.trajectory_index[finding.rows])
-                touched[check.name] |= set(result.ids[owners].astype(str).tolist())
+                repaired[check.name] |= set(result.ids[owners].astype(str).tolist())
                 try:
                     result = check.repair(result, finding)
                 except NothingLeftError as error:
-                    error.quality = done()
+                    error.quality = records()
                     raise
         if not changed:
             break
@@ -152,33 +151,33 @@ def apply(trajectories: Trajectories, checks: _Checks = DEFAULT) -> Trajectories
     if "dropped_short" in trajectories.provenance:
         provenance["dropped_short"] = trajectories.provenance["dropped_short"]
     before = list(trajectories.provenance.get("quality", []))
-    return replace(result, provenance={**provenance, "quality": before + done()})
+    return replace(result, provenance={**provenance, "quality": before + records()})
 
 
-def fixed_by(trajectories: Trajectories, checks: _Checks) -> tuple[AbstractCheck, ...]:
-    """Checks with limits taken from some of a file, to be applied to each part of it.
+def fix_limits(trajectories: Trajectories, checks: _Checks) -> tuple[AbstractCheck, ...]:
+    """Return checks with limits computed from a part of a file, to be applied to all parts.
 
     Args:
-        trajectories: Some of the file.
-        checks: Which, as in `--qc`, or as objects.
+        trajectories: A part of the file.
+        checks: Checks as in `--qc`, or as objects.
     """
-    return tuple(check.fixed_by(trajectories) for check in parse_checks(checks))
+    return tuple(check.fix_limits(trajectories) for check in parse_checks(checks))
 
 
-def merged(
+def merge_records(
     first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What the same checks have done to two parts of a file, as recorded in provenance.
+    """Merge the records of the same checks on two parts of a file, as stored in provenance.
 
     Args:
-        first: Records of one part, or none.
-        second: Records of the other.
+        first: Records of the first part, or none.
+        second: Records of the second part, or none.
     """
     if not (first and second):
         return [dict(record) for record in first or second]
     both = []
     for a, b in zip(first, second, strict=True):
-        # Limits that are shares of a part say nothing of the whole.
+        # Limits that differ, such as shares of a part, do not apply to the whole.
         record = {name: value for name, value in a.items() if b.get(name) == value}
         counts = {name: a[name] + b[name] for name in ("n_observations", "n_trajectories")}
         both.append({**record, **counts})
@@ -186,38 +185,39 @@ def merged(
 
 
 def applied(trajectories: Trajectories | Mapping[str, Any]) -> list[str]:
-    """What checks have done to trajectories, a line each.
+    """Describe the repairs made to trajectories, one line per check.
 
     Args:
         trajectories: The trajectories, or their provenance.
     """
     lines = []
-    known = trajectories.provenance if isinstance(trajectories, Trajectories) else trajectories
-    for done in known.get("quality", []):
-        positions, tracks = counted(done["n_observations"], done["n_trajectories"])
-        what = _DONE.get(done["check"], _BLANKED).format(positions=positions, tracks=tracks)
-        lines.append(f"{done['check']}: {what}")
+    source = trajectories
+    provenance = source.provenance if isinstance(source, Trajectories) else source
+    for record in provenance.get("quality", []):
+        positions, tracks = counted(record["n_observations"], record["n_trajectories"])
+        repair = _REPAIRS.get(record["check"], _BLANKED).format(positions=positions, tracks=tracks)
+        lines.append(f"{record['check']}: {repair}")
     return lines
 
 
 def parse_checks(checks: _Checks) -> tuple[AbstractCheck, ...]:
-    """Checks from `spikes=3m/s,stuck=6h:50m,drogued,min-points=20,gaps=2d,repeated` or `default`.
+    """Parse `spikes=3m/s,stuck=6h:50m,drogued,min-points=20,gaps=2d,repeated` or `default`.
 
-    They come in the order in which they are applied, whatever the order they were named in.
+    Checks are returned in the order in which they are applied.
 
     Args:
-        checks: Text, or several, or checks already.
+        checks: Text, or a sequence of texts and checks.
     """
     items = checks.split(",") if isinstance(checks, str) else list(checks)
-    found: dict[str, AbstractCheck] = {}
+    parsed: dict[str, AbstractCheck] = {}
     for item in items:
         if isinstance(item, AbstractCheck):
-            found[item.name] = item
+            parsed[item.name] = item
             continue
         name, _, value = item.strip().partition("=")
         if name == "default" and not value:
-            found = {**{check.name: check for check in DEFAULT}, **found}
+            parsed = {**{check.name: check for check in DEFAULT}, **parsed}
         elif name:
-            found[name] = parse_check(name, value)
+            parsed[name] = parse_check(name, value)
     order = list(CHECKS)
-    return tuple(sorted(found.values(), key=lambda check: order.index(check.name)))
+    return tuple(sorted(parsed.values(), key=lambda check: order.index(check.name)))

@@ -206,7 +206,7 @@ def pair_scan_panels(result: PairScan) -> list[Panel]:
         logs = np.array([[e.log_evidence for e in scan.evidences(m)] for m in scan.models])
         behind = logs - logs.max(axis=0)
         curves = [Curve(m, m, y) for m, y in zip(scan.models, behind, strict=True)]
-        title = "Evidence of each law, less that of the best"
+        title = "Evidence of each law, relative to the best"
         panels.append(
             Panel(
                 *("pairs_evidence", title, taus, label, "ln Z − ln Z of the best", curves),

@@ -220,8 +220,8 @@ def _no_pairs(
     apart = readable(tau, trajectories.time_unit)
     if within is None or not len(find_pairs(places, None, radius, period)[0]):
         return (
-            f"no two particles are seen together at two times, tau = {apart} or a multiple apart; "
-            "pairs need trajectories that overlap in time and are sampled at the same times"
+            f"no two particles are observed together at two times, tau = {apart} or a multiple "
+            "apart; pairs need trajectories that overlap in time and share sampling times"
         )
     closest = np.inf
     for x in places.swapaxes(0, 1):
@@ -234,7 +234,7 @@ def _no_pairs(
         closest = 2 * radius * np.arcsin(min(0.5 * closest / radius, 1.0))
     near, reach = (readable(r, trajectories.length_unit, 4) for r in (closest, within))
     return (
-        f"no two particles come within {reach} of each other, the closest are {near} apart; "
+        f"no two particles come within {reach} of each other; the closest are {near} apart; "
         "choose a larger distance"
     )
 
@@ -353,8 +353,8 @@ def _steps(
         # Particles released at the same position are a pair once they have separated.
         parted = np.flatnonzero(r > 0)
         if len(parted) > 1:
-            begun = slice(int(parted[0]), None)
-            times, apart, r = times[begun], apart[begun], r[begun]
+            since = slice(int(parted[0]), None)
+            times, apart, r = times[since], apart[since], r[since]
         if np.any(r == 0):
             names = " and ".join(str(trajectories.ids[k]) for k in (i, j))
             when = float(trajectories.times.min() + tau * (begin + times[np.argmin(r)]))

@@ -139,8 +139,8 @@ def _squares(data: Separations) -> tuple[FloatArray, FloatArray, FloatArray]:
     starts = np.flatnonzero(np.diff(data.pair, prepend=-1))
     counts = np.diff(np.append(starts, len(data.pair)))
     passed = np.cumsum(data.interval)
-    begun = np.repeat(passed[starts] - data.interval[starts], counts)
-    number = np.round((passed - begun) / data.tau).astype(np.int64)
+    start = np.repeat(passed[starts] - data.interval[starts], counts)
+    number = np.round((passed - start) / data.tau).astype(np.int64)
     targets = np.geomspace(1, number.max(), _N_TIMES).round().astype(np.int64)
     numbers = np.unique(np.append(0, targets))
     squares = np.zeros((data.n_pairs, len(numbers)))
@@ -177,33 +177,33 @@ def _crossing_times(
     before = np.append(0.0, data.last[:-1])
     before[starts] = data.first[starts]
     ends = [np.cumsum(steps) for steps in np.split(data.interval, starts[1:])]
-    begun = np.concatenate([np.append(0.0, end[:-1]) for end in ends])
-    steps = _Steps(owner, begun, np.concatenate(ends), np.log(before), np.log(data.last))
+    start = np.concatenate([np.append(0.0, end[:-1]) for end in ends])
+    steps = _Steps(owner, start, np.concatenate(ends), np.log(before), np.log(data.last))
     for c, edge in enumerate(np.log(edges[:-1])):
         grown = _first_crossings(steps, edge, np.zeros(len(starts), dtype=np.int64))
-        # Of the pairs that crossed the edge, from that step on.
+        # Only pairs that crossed the edge, from that step on.
         since = np.full(len(starts), len(owner))
         since[owner[grown]] = grown
         passed = _first_crossings(steps, edge + np.log(ratio), since)
-        who = owner[passed]
+        pair = owner[passed]
         stop = _crossed_at(steps, edge + np.log(ratio), passed)
-        times[who, c] = stop - _crossed_at(steps, edge, since[who])
-        reached[who, c] = 1.0
+        times[pair, c] = stop - _crossed_at(steps, edge, since[pair])
+        reached[pair, c] = 1.0
     return times, reached
 
 
 class _Steps(NamedTuple):
-    """Steps of all pairs: of which pair, time and ln r when it begins and when it ends."""
+    """Steps of all pairs: number of the pair, time and ln r at the start and at the end."""
 
     owner: IntArray
-    begun: FloatArray
-    ended: FloatArray
+    start: FloatArray
+    end: FloatArray
     before: FloatArray
     after: FloatArray
 
 
 def _first_crossings(steps: _Steps, level: float, since: IntArray) -> IntArray:
-    """Return the step of each pair that first crosses a level upwards, of pairs that have one.
+    """Return the first step of each pair that crosses a level upwards, if there is one.
 
     Args:
         steps: Steps of all pairs.
@@ -217,7 +217,7 @@ def _first_crossings(steps: _Steps, level: float, since: IntArray) -> IntArray:
 
 
 def _crossed_at(steps: _Steps, level: float, which: IntArray) -> FloatArray:
-    """Return when steps cross a level."""
-    before, begun = steps.before[which], steps.begun[which]
+    """Return the times at which steps cross a level."""
+    before, start = steps.before[which], steps.start[which]
     share = (level - before) / (steps.after[which] - before)
-    return np.asarray(begun + share * (steps.ended[which] - begun))
+    return np.asarray(start + share * (steps.end[which] - start))

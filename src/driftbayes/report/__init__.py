@@ -1,4 +1,4 @@
-"""Reports: one self-contained HTML file from a result."""
+"""Self-contained HTML reports."""
 
 __all__ = ["Examination", "Report", "build_report", "examine", "write_report"]
 

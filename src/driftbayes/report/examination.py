@@ -1,4 +1,4 @@
-"""Examine trajectories beyond their scan: quality, goodness of fit, posteriors, priors."""
+"""Examination of trajectories beyond a scan: quality, goodness of fit, posteriors, priors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
-# Draws of each posterior: enough to see its shape.
-_DRAWS = 1000
-# Particles whose dependence is examined.
+_N_DRAWS = 1000
+# Maximum number of particles whose dependence is examined.
 _MAX_PARTICLES = 500
 # Factors on the scales of the priors.
 _FACTORS = np.geomspace(1 / 16, 16, 9)
-# Replicas of more displacements would take longer than the scan.
+# With more displacements, replicas would take longer than the scan.
 _MAX_DISPLACEMENTS = 400_000
 
 
@@ -44,15 +43,15 @@ class Examination:
 
     Args:
         trajectories: Trajectories of the scan.
-        survey: How they are sampled.
+        survey: Their sampling and rounding.
         quality: Suspicious observations.
         reference: Index of the sampling time of posteriors and goodness of fit.
         dependence: Dependence between particles, by index of the sampling time.
         check: Goodness of fit at the reference sampling time.
         draws: Posterior draws of each model at the reference sampling time.
         sensitivity: Sensitivity of ln K to the priors, by index of the sampling time.
-        pairs: Laws of relative dispersion along the sampling time, if asked for.
-        regions: Regions in which the particles are to be found after their last positions.
+        pairs: Laws of relative dispersion along the sampling time, if requested.
+        regions: Search regions of the particles after their last positions.
         backtest: Scores of forecasts from earlier times.
         skipped: Parts that could not be computed, with the reason.
     """
@@ -119,7 +118,7 @@ def examine(
     check, draws = None, []
 
     def attempt(part: str, function: Callable[..., Any], *args: Any, **more: Any) -> Any:
-        # A part that cannot be computed must not cost the others.
+        # If one part cannot be computed, others may.
         try:
             return function(*args, **more)
         except DriftbayesError as error:
@@ -147,7 +146,7 @@ def examine(
             for hypothesis in hypotheses:
                 part = f"the posterior of {hypothesis.name}"
                 draws.append(
-                    attempt(part, posterior_draws, hypothesis, data, n_draws=_DRAWS, **how)
+                    attempt(part, posterior_draws, hypothesis, data, n_draws=_N_DRAWS, **how)
                 )
         if progress is not None:
             progress("examining", i + 1, len(places))
@@ -155,7 +154,7 @@ def examine(
     if pairs:
         from driftbayes.relative import scan_pairs
 
-        # The longest sampling times leave few steps; they are left out by themselves.
+        # `scan_pairs` omits sampling times with too few steps.
         taus = scan.taus.tolist()
         pair_scan = attempt(
             "pairs", scan_pairs, trajectories, taus, within=within, seed=how["seed"]
@@ -175,9 +174,9 @@ def examine(
 
 
 def reference_tau_index(scan: Scan) -> int:
-    """Return the shortest sampling time at which all parameters of the best model are consistent.
+    """Return the index of the reference sampling time.
 
-    The middle one if there is none.
+    It is the shortest at which all parameters of the best model are consistent, or the middle one.
     """
     for i, comparison in enumerate(scan.comparisons):
         best = comparison.best
@@ -199,11 +198,11 @@ def _check(
 
 
 def data_facts(trajectories: Trajectories, found: Survey) -> list[tuple[str, str]]:
-    """Describe what was recorded: sizes, times, intervals, ranges, units, errors.
+    """Describe sizes, times, intervals, ranges, units and errors of trajectories.
 
     Args:
         trajectories: The trajectories.
-        found: How they are sampled.
+        found: Their survey.
     """
     length, time = trajectories.length_unit or "not given", trajectories.time_unit or "not given"
     card = describe(trajectories)
@@ -222,7 +221,7 @@ def data_facts(trajectories: Trajectories, found: Survey) -> list[tuple[str, str
 
 
 def quality_findings(found: Survey, quality: QualityReport) -> list[str]:
-    """Return what looks wrong in trajectories, one sentence each; none if nothing does."""
+    """Return suspected errors in trajectories, one sentence each."""
     sentences = [finding.sentence for finding in quality.findings if finding.n_observations]
     for axis, n_jumps in found.jumps.items():
         steps = "1 step" if n_jumps == 1 else f"{n_jumps:,} steps"

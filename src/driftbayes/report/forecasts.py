@@ -1,4 +1,4 @@
-"""Describe forecasts in a report: search areas, and scores of forecasts from earlier times."""
+"""Forecasts in a report: search areas, and scores of forecasts from earlier times."""
 
 __all__ = ["forecast_panels", "forecast_tables", "region_records", "region_table"]
 
@@ -16,7 +16,7 @@ from driftbayes.verification.describe import score_panels
 
 
 def forecast_panels(examination: Examination, tau: float) -> list[Panel]:
-    """Return panels of the scores of forecasts, which belong to the sampling time of the fits."""
+    """Return panels of the scores of forecasts, at the sampling time of the fits."""
     found = examination.backtest
     if found is None:
         return []
@@ -26,7 +26,7 @@ def forecast_panels(examination: Examination, tau: float) -> list[Panel]:
 
 
 def forecast_tables(examination: Examination) -> dict[str, Any]:
-    """Return what the page shows of forecasts."""
+    """Return cards, tables and colours of forecasts for the page."""
     scores, regions = examination.backtest, examination.regions
     return {
         "forecasts": None if scores is None else describe(scores),

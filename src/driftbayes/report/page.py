@@ -1,4 +1,4 @@
-"""Write a report: one self-contained HTML page, with all its numbers as CSV and JSON."""
+"""Report as a self-contained HTML page, with all its numbers as CSV and JSON."""
 
 import csv
 import hashlib
@@ -50,22 +50,22 @@ from driftbayes.storage import PathLike, atomic_paths
 if TYPE_CHECKING:
     import xarray as xr
 
-# Numbers of a parameter in the files beside the page.
+# Fields of a parameter in the files of numbers.
 _FIELDS = ("map", "posterior_mean", "posterior_sd", "contraction")
-# Spaces at which a line may not end.
+# Spaces at which a line must not break.
 _PAIRS = re.compile(r"(?<=\d) (?=(?:[nµmk]?m|[nµm]?s|min|h|d)\b)|(?<=\w) (?==)|(?<==) (?=\S)")
-# A file of numbers is recognised by these first characters, with the id of the report first.
+# First characters by which a file of numbers is recognised.
 _CSV_START = re.compile(rb"report,tau,model,parameter,field,at,value\r?\n")
 _JSON_START = re.compile(rb'\[\s*\{\s*"report": "[0-9a-f]{16}",')
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report, and every number in it.
+    """Report with all its numbers.
 
     Args:
         html: The page.
-        records: Every plotted number.
+        records: All plotted numbers.
         id: Identifier of the report, on the page and in its files of numbers.
     """
 
@@ -81,21 +81,20 @@ def write_report(
     title: str | None = None,
     examination: Examination | None = None,
 ) -> list[Path]:
-    """Write the page, and beside it its numbers as CSV and JSON.
+    """Write a self-contained HTML report, and its numbers as CSV and JSON.
 
-    For `tracks.html` these are `tracks.report.csv` and `tracks.report.json`. The three are replaced
-    together and hold the same id.
+    The numbers of `tracks.html` are in `tracks.report.csv` and `tracks.report.json`. The three
+    files are replaced together and have the same id.
 
     Args:
         scan: A scan, or its dataset.
         path: HTML file.
         title: Title of the page.
-        examination: Results of `examine`, to be included.
+        examination: Results of `examine` to include.
     """
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
-        msg = f"a report is an HTML file: expected a name ending in .html, got {target.name!r}"
-        raise DriftbayesError(msg)
+        raise DriftbayesError(f"the name of a report must end in .html, got {target.name!r}")
     stem = f"{target.stem}.report"
     report = build_report(scan, title=title, numbers=stem, examination=examination)
     table, numbers = companions(target)
@@ -105,7 +104,7 @@ def write_report(
         numbers: json.dumps(records, indent=1, allow_nan=False),
         target: report.html,
     }
-    # The page last: where there is a new page, its numbers are there too.
+    # The page last, so that a new page always has its numbers.
     with atomic_paths(list(texts)) as temporaries:
         for temporary, text in zip(temporaries, texts.values(), strict=True):
             temporary.write_text(text, encoding="utf-8")
@@ -152,11 +151,10 @@ def build_report(
     Args:
         scan: A scan, or its dataset.
         title: Title of the page.
-        numbers: Name, without suffix, of the files of numbers beside it.
-        examination: Results of `examine`, to be included.
+        numbers: Name, without suffix, of the files of numbers.
+        examination: Results of `examine` to include.
     """
-    scan = as_scan(scan)
-    scan = _with_fit(scan, examination)
+    scan = _with_fit(as_scan(scan), examination)
     first, origin = scan.comparisons[0], stored(scan, "provenance")
     source = str(origin.get("source") or "an unknown source")
     heading = title or f"Dispersion in {source}"
@@ -211,12 +209,12 @@ def build_report(
 
 
 def _bound(text: str) -> str:
-    """A text in which no line ends between a number and its unit, or beside an equals sign."""
+    """Prevent line breaks between a number and its unit, and beside an equals sign."""
     return _PAIRS.sub("\u00a0", text)
 
 
 def _with_fit(scan: Scan, examination: Examination | None) -> Scan:
-    """The scan with the goodness of fit that was found at the reference time."""
+    """Add the goodness of fit at the reference sampling time to a scan."""
     if examination is None or examination.check is None:
         return scan
     comparisons, here = list(scan.comparisons), examination.reference
@@ -226,11 +224,11 @@ def _with_fit(scan: Scan, examination: Examination | None) -> Scan:
 
 
 def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
-    """Return the verdict of a report: the favoured model, its range, and what speaks against it.
+    """Return the verdict of a report: the favoured model, its range, and caveats.
 
     Args:
         scan: The scan.
-        examination: Results of `examine`, if there are any.
+        examination: Results of `examine`, if any.
     """
     scan = _with_fit(scan, examination)
     sentences = scan_verdict(scan)
@@ -249,7 +247,7 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
         where = at.format(readable_time(check.comparison.tau, unit))
         sentences.append(f"Goodness of fit of {best}{where}: {check.models[best].verdict}.")
     for place, found in examination.dependence.items():
-        # What a comparison knows of it is in its sentence; models with shared motion allow for it.
+        # The sentence of a comparison may include it; models of shared motion allow for it.
         at_tau = scan.comparisons[place]
         are_shared = all(e.hypothesis.model.shares_motion for e in at_tau.evidences.values())
         if found.is_serious and at_tau.dependence is None and not are_shared:
@@ -270,7 +268,7 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
 
 
 def _examined_panels(scan: Scan, examination: Examination) -> dict[str, list[Panel]]:
-    """Panels of posteriors, goodness of fit and prior sensitivity."""
+    """Return panels of posteriors, goodness of fit, prior sensitivity, pairs and forecasts."""
     from driftbayes.relative.describe import pair_scan_panels
 
     first, check = scan.comparisons[0], examination.check
@@ -290,14 +288,14 @@ def _examined_panels(scan: Scan, examination: Examination) -> dict[str, list[Pan
 
 
 def _examined_tables(examination: Examination | None) -> dict[str, Any]:
-    """Facts, tables and the drawing of an examination."""
+    """Return facts, tables and the drawing of an examination."""
     if examination is None:
         nothing = dict.fromkeys(("examination", "check", "pairs", "forecasts", "search_areas"))
         return {**nothing, "pair_colours": {}, "forecast_colours": {}}
     tracks, found, check = examination.trajectories, examination.survey, examination.check
     dependence: dict[str, list[str]] = {}
-    for one in examination.dependence.values():
-        dependence.setdefault(one.sentence, []).append(readable_time(one.tau, tracks.time_unit))
+    for at in examination.dependence.values():
+        dependence.setdefault(at.sentence, []).append(readable_time(at.tau, tracks.time_unit))
     return {
         "examination": examination,
         "check": check,
@@ -312,7 +310,7 @@ def _examined_tables(examination: Examination | None) -> dict[str, Any]:
 
 
 def _paired(examination: Examination) -> dict[str, Any]:
-    """Sentences, colours and tables of laws of relative dispersion."""
+    """Return sentences, colours and tables of laws of relative dispersion."""
     found = examination.pairs
     if found is None:
         return {"pairs": None, "pair_colours": {}}
@@ -328,7 +326,7 @@ def _paired(examination: Examination) -> dict[str, Any]:
 
 
 def _recommended(scan: Scan) -> dict[str, Any]:
-    """Parameters for simulators, as code too, or the reason why there are none."""
+    """Return parameters and code for simulators, or the reason why there are none."""
     recommended, code, reason = None, "", ""
     try:
         recommended = recommend(scan.to_dataset())
@@ -342,7 +340,7 @@ def _recommended(scan: Scan) -> dict[str, Any]:
 
 
 def _scan_records(scan: Scan) -> list[dict[str, Any]]:
-    """One record for each sampling time and tabulated or plotted quantity, or left out."""
+    """Return a record for each sampling time and quantity, and for omitted sampling times."""
     records = [
         _record(tau, "", "", f"left out: {why}", math.nan) for tau, why in scan.skipped.items()
     ]
@@ -360,7 +358,7 @@ def _scan_records(scan: Scan) -> list[dict[str, Any]]:
 
 
 def _panel_records(panel: Panel) -> list[dict[str, Any]]:
-    """Every value of a panel at one sampling time."""
+    """Return all values of a panel at one sampling time."""
     return [
         _record(panel.at_tau, curve.group, "", f"{panel.name}: {curve.label}{end}", value, at=x)
         for curve in panel.curves
@@ -373,13 +371,13 @@ def _panel_records(panel: Panel) -> list[dict[str, Any]]:
 def _record(
     tau: float | None, model: str, parameter: str, field: str, value: float, at: float | None = None
 ) -> dict[str, Any]:
-    """One number; `at` is its place along its panel, if that is not the sampling time."""
+    """Return the record of a number; `at` is its x in a panel not against sampling time."""
     names = {"tau": tau, "model": model, "parameter": parameter, "field": field, "at": at}
     return {**names, "value": float(value) if math.isfinite(value) else None}
 
 
 def _panel_numbers(panel: Panel) -> dict[str, Any]:
-    """What the script of the page reads out."""
+    """Return the numbers of a panel that the script of the page displays."""
     curves = [
         {
             "label": curve.label,

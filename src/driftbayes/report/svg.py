@@ -1,4 +1,4 @@
-"""Draw panels as SVG."""
+"""SVG drawings of panels."""
 
 import math
 from collections.abc import Sequence
@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.representation import (
-    INK,
-    Curve,
-    Panel,
-    Scale,
-    colours_of,
-    render,
-)
+from driftbayes.representation import INK, Curve, Panel, Scale, colours_of, render
 from driftbayes.typing import FloatArray
 
 # Size of a panel, and its margins.
@@ -25,14 +18,14 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Axis:
-    """Map of values to places in the drawing.
+    """Map of values to pixels.
 
     Args:
         low: Value at the start.
         high: Value at the end.
         scale: Scale of the values.
-        start: Place of the start, in pixels.
-        end: Place of the end.
+        start: Pixel of the start.
+        end: Pixel of the end.
     """
 
     low: float
@@ -50,19 +43,19 @@ class Axis:
         if self.scale == "log":
             return np.asarray(np.log10(np.maximum(values, 1e-300)))
         if self.scale == "symlog":
-            # Nearly linear within ±1 nat, where nothing is decided, logarithmic beyond.
+            # Nearly linear within ±1 nat, where models are indistinguishable; logarithmic beyond.
             return np.asarray(np.sign(values) * np.log10(1 + np.abs(values)))
         return values
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Place and text of each tick."""
+        """Pixel and text of each tick."""
         values = self._tick_values
         texts = _tick_texts([value / 10.0**self._power for value in values])
         return [(float(self(v)), text) for v, text in zip(values, texts, strict=True)]
 
     def label(self, text: str) -> str:
-        """Label with the power of ten that the ticks leave out: "γ (10⁻⁴ 1/s)"."""
+        """Add the common power of ten of the ticks to a label: "γ (10⁻⁴ 1/s)"."""
         if self._power == 0:
             return text
         power = f"10{str(self._power).translate(_SUPERSCRIPTS)}"
@@ -77,7 +70,7 @@ class Axis:
 
     @property
     def _power(self) -> int:
-        """Power of ten that is common to all ticks and stands in the label."""
+        """Common power of ten of all ticks, shown in the label."""
         largest = max(map(abs, self._tick_values), default=0.0)
         if self.scale != "linear" or largest == 0 or 1e-2 <= largest < 1e5:
             return 0
@@ -85,12 +78,12 @@ class Axis:
 
 
 def page_colours(models: Sequence[str]) -> dict[str, str]:
-    """Return the colour of each model on a page, whose ink is light if the page is dark."""
+    """Return the colour of each model; ink follows the light or dark theme of the page."""
     return {n: "var(--ink)" if c == INK else c for n, c in colours_of(models).items()}
 
 
 def panel_svg(panel: Panel) -> str:
-    """Draw a panel: all scales as groups of one drawing, all but the first hidden."""
+    """Draw a panel with all scales as groups, all but the first hidden."""
     x_axis = _x_axis(panel)
     places = x_axis(panel.x)
     values = np.concatenate([panel.values, np.asarray(panel.reference, dtype=np.float64)])
@@ -119,7 +112,7 @@ def panel_svg(panel: Panel) -> str:
 
 
 def x_places(panel: Panel) -> list[float]:
-    """Return where each x lies in the drawing, for the cursor of the script."""
+    """Return the pixel of each x, for the cursor of the script."""
     return [round(float(place), 2) for place in _x_axis(panel)(panel.x)]
 
 
@@ -131,13 +124,13 @@ def _x_axis(panel: Panel) -> Axis:
 
 
 def frame(height: int) -> dict[str, int]:
-    """Return the size of a drawing of some height, and the edges of its frame."""
+    """Return the size of a drawing and the edges of its frame."""
     edges = {"left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": height - BOTTOM}
     return {"width": WIDTH, "height": height, **edges}
 
 
 def _curve(curve: Curve, x: FloatArray, y_axis: Axis) -> dict[str, Any]:
-    """Paths and dots of a curve."""
+    """Return the paths and dots of a curve."""
     is_known = np.isfinite(curve.y)
     y = y_axis(curve.y)
     bands = []
@@ -159,12 +152,12 @@ def _curve(curve: Curve, x: FloatArray, y_axis: Axis) -> dict[str, Any]:
 
 
 def path(x: FloatArray, y: FloatArray) -> str:
-    """Return the path through some points."""
+    """Return the SVG path through points."""
     return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
 
 
 def runs(is_inside: np.ndarray) -> list[slice]:
-    """Return the stretches of an array that are true."""
+    """Return the runs of true values of an array."""
     edges = np.diff(np.concatenate([[False], is_inside, [False]]).astype(np.int8))
     starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     return [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
@@ -198,7 +191,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
     stride = max(1, round(decades / 5))
     powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
     found = [m * 10.0**power for power in powers if power % stride == 0 for m in steps]
-    # A product such as 3 * 0.1 may miss the end by a rounding.
+    # A product such as 3 * 0.1 may miss the end by rounding.
     inside = [value for value in found if low * 0.999 <= value <= high * 1.001]
     if len(inside) < 2:
         return _even_ticks(low, high)
@@ -206,15 +199,15 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _symlog_ticks(low: float, high: float) -> list[float]:
-    most = max(abs(low), abs(high), 1.0)
-    powers = [10.0**p for p in range(int(math.log10(most)) + 1)]
-    # Near zero there is room for ±1 only while there are few decades.
+    largest = max(abs(low), abs(high), 1.0)
+    powers = [10.0**p for p in range(int(math.log10(largest)) + 1)]
+    # There is room for ±1 only if there are few decades.
     powers = powers[1 if len(powers) > 3 else 0 :: max(1, len(powers) // 4)]
     return [*(-value for value in powers), 0.0, *powers]
 
 
 def _tick_texts(values: Sequence[float]) -> list[str]:
-    """Write all ticks of an axis with so many digits that no two are alike."""
+    """Format the ticks of an axis with enough digits to distinguish them."""
     for digits in range(1, 16):
         rounded = [float(f"{value:.{digits - 1}e}") for value in values]
         if all(math.isclose(r, v, rel_tol=1e-6) for r, v in zip(rounded, values, strict=True)):

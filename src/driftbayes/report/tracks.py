@@ -1,4 +1,4 @@
-"""Draw trajectories as SVG: on a plane, or over the coast with a scale bar."""
+"""SVG drawings of trajectories, on a plane or over a coastline with a scale bar."""
 
 from typing import Any
 
@@ -14,23 +14,23 @@ from driftbayes.typing import FloatArray
 
 _HEIGHT = 360
 _MAX_TRACKS, _MAX_POINTS = 40, 160
-# Trajectories up to which the regions of all times are drawn.
+# With more trajectories, only the regions of the longest time are drawn.
 _MAX_NESTED = 8
 _KM_PER_DEGREE = 111.195
-# Nearer to a pole than this, a map of longitude and latitude has no common scale.
+# Closer to a pole, a map of longitude and latitude has no common scale.
 _MIN_COS = 0.1
-# Longest scale bar, as a share of the width.
-_BAR = 0.3
+# Maximum length of a scale bar, as a fraction of the width.
+_MAX_BAR = 0.3
 
 
 def trajectories_svg(trajectories: Trajectories, regions: SearchRegions | None = None) -> str:
-    """Draw evenly chosen trajectories on a plane; against time if there is only one axis.
+    """Draw a sample of trajectories on a plane, or against time if there is only one axis.
 
-    Longitudes and latitudes are drawn over the coast of Natural Earth, with a scale bar.
+    Longitudes and latitudes are drawn over the coastline of Natural Earth, with a scale bar.
 
     Args:
         trajectories: The trajectories.
-        regions: Regions in which the particles are to be found later.
+        regions: Search regions of the particles.
     """
     n = trajectories.n_trajectories
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MAX_TRACKS)).round().astype(np.int64))
@@ -44,7 +44,6 @@ def trajectories_svg(trajectories: Trajectories, regions: SearchRegions | None =
     length, time = trajectories.length_unit, trajectories.time_unit
     factors = np.ones(2)
     if trajectories.lonlat is None:
-        # In the units of the text.
         if trajectories.n_dim == 1:
             factors[0], time = readable_unit([np.abs([low[0], high[0]]).max()], time)
             factors[1], length = readable_unit([np.abs([low[1], high[1]]).max()], length)
@@ -73,9 +72,9 @@ def trajectories_svg(trajectories: Trajectories, regions: SearchRegions | None =
         (f"{path(x_axis(ring[:, 0] * factors[0]), y_axis(ring[:, 1] * factors[1]))}Z", i, kind)
         for ring, i, kind in rings
     ]
-    many = "the trajectory" if n == 1 else f"all {n} trajectories"
+    title = "the trajectory" if n == 1 else f"all {n} trajectories"
     if len(chosen) < n:
-        many = f"{len(chosen)} of {n:,} trajectories"
+        title = f"{len(chosen)} of {n:,} trajectories"
     ends = (
         f"{label} from {number(a)} to {number(b)}"
         for label, a, b in zip((x_label, y_label), low, high, strict=True)
@@ -84,8 +83,8 @@ def trajectories_svg(trajectories: Trajectories, regions: SearchRegions | None =
     return render(
         "driftbayes.report",
         "tracks.svg",
-        about=f"{many}: {', '.join(ends)}; dots mark the first positions"
-        + ("; shaded, the regions of 50 and 95 % probability later" if rings else ""),
+        about=f"{title}: {', '.join(ends)}; dots mark the first positions"
+        + ("; shading marks the search regions of 50 and 95 % probability" if rings else ""),
         regions=outlines,
         tracks=drawn,
         coast=_coast(x_axis, y_axis) if is_map else "",
@@ -99,17 +98,14 @@ def trajectories_svg(trajectories: Trajectories, regions: SearchRegions | None =
 
 
 def _rings(
-    trajectories: Trajectories,
-    regions: SearchRegions | None,
-    chosen: np.ndarray,
-    west: float,
+    trajectories: Trajectories, regions: SearchRegions | None, chosen: np.ndarray, west: float
 ) -> list[tuple[FloatArray, int, str]]:
-    """Outlines of the regions of the trajectories drawn, their numbers, and which they are."""
+    """Return outlines of search regions, the number of their track, and "inner" or "outer"."""
     if regions is None:
         return []
     numbers = {str(trajectories.ids[i]): place for place, i in enumerate(chosen)}
     found = []
-    # Of many trajectories, only the regions after the longest time can be told apart.
+    # With many trajectories, show only the regions after the longest time.
     first = 0 if len(numbers) <= _MAX_NESTED else len(regions.horizons) - 1
     for p, name in enumerate(regions.ids):
         if str(name) not in numbers:
@@ -118,7 +114,7 @@ def _rings(
             for level in np.argsort(regions.levels)[::-1]:
                 ring = regions.polygons[p, h, level].copy()
                 if regions.in_degrees:
-                    # All vertices on the same turn as the first.
+                    # Shift all vertices by the same multiple of 360°.
                     ring[:, 0] += (ring[0, 0] - west) % 360 + west - ring[0, 0]
                 kind = "inner" if level == np.argmin(regions.levels) else "outer"
                 found.append((ring, numbers[str(name)], kind))
@@ -126,7 +122,7 @@ def _rings(
 
 
 def _map_axes(low: FloatArray, high: FloatArray, aspect: float | None) -> tuple[Axis, Axis]:
-    """Axes with some room around the data; x counts `aspect` times as much as y, if given."""
+    """Make axes with a margin around the data; `aspect` is the length of a unit of x in y."""
     room = np.array([WIDTH - LEFT - RIGHT, _HEIGHT - TOP - BOTTOM], dtype=np.float64)
     span = high - low
     per_pixel = np.where(span > 0, span, span.max() or 1.0) / (room - 16)
@@ -142,22 +138,22 @@ def _map_axes(low: FloatArray, high: FloatArray, aspect: float | None) -> tuple[
 
 
 def _scale_bar(x_axis: Axis, cos: float) -> dict[str, Any]:
-    """Length in pixels and text of a bar of 1, 2 or 5 times a power of ten."""
+    """Return length in pixels and text of a bar of 1, 2 or 5 times a power of ten."""
     km = (x_axis.high - x_axis.low) * _KM_PER_DEGREE * cos
     sizes = [m * 10.0**power for power in range(-6, 5) for m in (1, 2, 5)]
-    size = max(size for size in sizes if size <= _BAR * km or size == sizes[0])
+    size = max(size for size in sizes if size <= _MAX_BAR * km or size == sizes[0])
     text = f"{number(size)} km" if size >= 1 else f"{number(1e3 * size)} m"
     return {"length": size / km * (WIDTH - LEFT - RIGHT), "text": text}
 
 
 def _coast(x_axis: Axis, y_axis: Axis) -> str:
-    """Return the path of the coast within the frame."""
+    """Return the path of the coastline within the frame."""
     lines = coast_lines((x_axis.low, x_axis.high), (y_axis.low, y_axis.high))
     return "".join(path(x_axis(line[:, 0]), y_axis(line[:, 1])) for line in lines)
 
 
 def _west(trajectories: Trajectories) -> float:
-    """Western edge of the map: opposite to the data where these cross the date line."""
+    """Return the western edge of the map, opposite to data that cross the date line."""
     if trajectories.lonlat is None or not trajectories.observed.any():
         return -180.0
     lon = trajectories.lonlat[trajectories.observed, 0]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 # Small data sets, for which the verdict is often uncertain.
 N_PARTICLES, N_STEPS, N_DIM, TAU = 2, 4, 1, 1.0
-# Data sets per call. Some samplers share random numbers among the data sets of one call: small
-# chunks keep the errors independent, and the draws in memory few.
+# Data sets per call. Some samplers share random numbers among the data sets of one call, so small
+# chunks keep their errors independent and use less memory.
 _CHUNKS: dict[str, int] = {"laplace_is": 100, "bridge": 100, "smc": 20, "nested": 1}
 _CHUNK = 2000
 # Posterior probability of each interval between quantiles.
@@ -40,21 +40,22 @@ SHARES = np.diff([0.0, *QUANTILES, 1.0])
 
 @dataclass(frozen=True, eq=False)
 class Calibration(StudyResult):
-    """Probabilities given by a method, beside the truth.
+    """Model probabilities and posterior ranks of the true parameters.
 
     If data come from each model equally often, with parameters from their priors, then the mean of
-    p(Langevin | D) must be ½, and among data sets given probability p a share p must be Langevin's.
-    Likewise the true parameter must lie below its posterior's q-quantile in a share q of data sets.
+    p(Langevin | D) must be ½, and a fraction p of the data sets with probability p must come from
+    Langevin. The true parameter must lie below its posterior's q-quantile in a fraction q of the
+    data sets.
 
     Args:
         probability: p(Langevin | D) of each data set.
         is_langevin: Whether the data set came from the Langevin model.
-        method: Method of the evidences.
+        method: Evidence method.
         seed: Random seed of the data and of sampling methods.
         ranks: For each parameter of the true model, "model.parameter", the number of data sets with
             the truth in each of the six intervals between the posterior's quantiles.
         n_doubtful: Number of data sets with a status other than ok.
-        n_failed: Number of data sets without a result; they are left out of the rest.
+        n_failed: Number of data sets without a result; they are excluded.
     """
 
     name: ClassVar[str] = "calibration"
@@ -73,29 +74,30 @@ class Calibration(StudyResult):
         n = len(self.probability)
         return float(self.probability.mean()), float(self.probability.std() / np.sqrt(n))
 
-    def reliability(self, n_bins: int = 10) -> dict[str, FloatArray]:
-        """Return mean probability and true share in bins, with the standard error of the share."""
+    def reliability(self) -> dict[str, FloatArray]:
+        """Return mean probability and true share in ten bins, with the error of the share."""
+        n_bins = 10
         which = np.minimum((self.probability * n_bins).astype(int), n_bins - 1)
         count = np.bincount(which, minlength=n_bins)
         filled = count > 0
         predicted = np.bincount(which, self.probability, n_bins)[filled] / count[filled]
         observed = np.bincount(which, self.is_langevin, n_bins)[filled] / count[filled]
-        # From the predicted share, the null hypothesis; the observed one may be 0 or 1.
+        # From the predicted share (the null hypothesis), because the observed one may be 0 or 1.
         error = np.sqrt(predicted * (1 - predicted) / count[filled])
         counts = count[filled].astype(float)
         return {"predicted": predicted, "observed": observed, "error": error, "count": counts}
 
     def chi_square(self) -> tuple[float, int]:
-        """Return the sum over bins of the squared standardised deviation, and their number."""
+        """Return χ² of the reliability, and the number of bins."""
         bins = self.reliability()
         deviation = (bins["observed"] - bins["predicted"]) / bins["error"]
         return float(np.sum(deviation**2)), len(deviation)
 
     def rank_chi_square(self, name: str) -> tuple[float, float]:
-        """Return χ² of a parameter's counts, five degrees of freedom, and its p-value."""
+        """Return χ² of a parameter's counts, with five degrees of freedom, and its p-value."""
         counts = self.ranks[name]
-        found = chisquare(counts, SHARES * counts.sum())
-        return float(found.statistic), float(found.pvalue)
+        test = chisquare(counts, SHARES * counts.sum())
+        return float(test.statistic), float(test.pvalue)
 
     def sentences(self) -> list[str]:
         mean, error = self.mean
@@ -185,21 +187,21 @@ def run_calibration(
     method: str = "auto",
     runner: Runner = DEFAULT_RUNNER,
 ) -> Calibration:
-    """Simulate from both models, parameters from Exp(1) priors, and compare on each data set.
+    """Simulate data from both models with parameters from Exp(1) priors, and compare the models.
 
     Args:
         n_per_model: Number of data sets of each model.
         seed: Random seed of the data and of sampling methods.
-        method: Method of the evidences and posteriors.
+        method: Method for evidences and posteriors.
         runner: Options of the computation.
     """
     hypotheses = unit_hypotheses()
     key = jax.random.key(seed)
-    made = [
+    simulated = [
         _prior_predictive(h, jax.random.fold_in(key, i), n_per_model)
         for i, h in enumerate(hypotheses)
     ]
-    data = [d for some, _ in made for d in some]
+    data = [d for data_sets, _ in simulated for d in data_sets]
     log_z, is_ok = np.empty((2, len(data))), np.empty((2, len(data)), dtype=bool)
     quantiles = [np.empty((len(data), len(h.names), len(QUANTILES))) for h in hypotheses]
     size = _CHUNKS.get(method, _CHUNK)
@@ -209,10 +211,10 @@ def run_calibration(
         # Each chunk has its own random numbers.
         chunk_seed = int(np.random.SeedSequence([seed, low]).generate_state(1)[0])
         for i, h in enumerate(hypotheses):
-            found = evidence_batch([h], batch, method=method, seed=chunk_seed)
-            log_z[i, rows] = [e.log_evidence for e in found]
-            is_ok[i, rows] = [e.status is Status.OK for e in found]
-            quantiles[i][rows] = [[e.posterior_quantiles[p] for p in h.names] for e in found]
+            evidences = evidence_batch([h], batch, method=method, seed=chunk_seed)
+            log_z[i, rows] = [e.log_evidence for e in evidences]
+            is_ok[i, rows] = [e.status is Status.OK for e in evidences]
+            quantiles[i][rows] = [[e.posterior_quantiles[p] for p in h.names] for e in evidences]
         runner.report("data sets", rows.stop, len(data))
     log_k = log_z[1] - log_z[0]
     use = np.isfinite(log_k)
@@ -220,9 +222,9 @@ def run_calibration(
     for i, h in enumerate(hypotheses):
         own = slice(i * n_per_model, (i + 1) * n_per_model)
         # A failed evidence may have no quantiles.
-        place = np.sum(made[i][1][..., None] > quantiles[i][own], axis=2)[use[own]]
+        rank = np.sum(simulated[i][1][..., None] > quantiles[i][own], axis=2)[use[own]]
         for j, name in enumerate(h.names):
-            ranks[f"{h.name}.{name}"] = np.bincount(place[:, j], minlength=len(SHARES))
+            ranks[f"{h.name}.{name}"] = np.bincount(rank[:, j], minlength=len(SHARES))
     return Calibration(
         probability=expit(log_k[use]),
         is_langevin=np.repeat([False, True], n_per_model)[use],
@@ -237,7 +239,7 @@ def run_calibration(
 def _prior_predictive(
     hypothesis: Hypothesis, key: Array, n: int
 ) -> tuple[list[Displacements], FloatArray]:
-    """Draw data sets, and return them with their parameters, (data set, parameter)."""
+    """Draw data sets and their parameters, (data set, parameter)."""
 
     def draw(key: Array) -> tuple[Array, Array]:
         key_data, *keys = jax.random.split(key, 1 + len(hypothesis.names))

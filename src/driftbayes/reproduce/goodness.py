@@ -39,20 +39,20 @@ Sampling = Literal["regular", "gaps", "irregular", "errors"]
 
 @dataclass(frozen=True)
 class Case:
-    """Data of one kind, and the model that is checked on them.
+    """Simulated data, and the model that is checked on them.
 
     Args:
         name: Short name.
         words: Description of the data.
-        made_by: Model from which the data are simulated.
+        made_by: Model that simulates the data.
         theta: Its parameters; empty to draw them from the prior.
-        judged_by: Model that is checked; None for the same.
+        judged_by: Model to check; None for the same.
         n_particles: Number of trajectories.
         n_steps: Number of steps of each, before some positions are removed.
         sampling: "gaps" removes 15 % of the positions, "irregular" two thirds of them, "errors"
             adds known measurement errors.
         drift: Velocity added to every particle along the first axis.
-        shared: Standard deviation of a displacement that all particles share in every step.
+        shared: Standard deviation of the displacement common to all particles in each step.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Case:
         return _hypothesis(self.judged_by or self.made_by)
 
     def data(self, seed: int, number: int) -> tuple[Displacements, FloatArray]:
-        """Simulate one data set, and return it with the start times of its runs.
+        """Simulate a data set; return it with the start times of its runs.
 
         Args:
             seed: Random seed of all data sets.
@@ -107,13 +107,13 @@ class Case:
         x = np.array(simulated)
         x[..., 0] += self.drift * tau * np.arange(n_steps + 1)
         x += np.cumsum(self.shared * rng.standard_normal((n_steps + 1, N_DIM)), axis=0)
-        data = self._sampled(x, tau, rng)
+        data = self._sample(x, tau, rng)
         return data, np.zeros(len(data.row_sizes))
 
-    def _sampled(self, x: FloatArray, tau: float, rng: np.random.Generator) -> Displacements:
+    def _sample(self, x: FloatArray, tau: float, rng: np.random.Generator) -> Displacements:
         if self.sampling == "regular":
             return Displacements.from_array(np.diff(x, axis=1), tau)
-        # The same positions are missing in all data sets: one compiled program serves them all.
+        # The same positions are missing in all data sets, so that one compiled program suffices.
         chance = np.random.default_rng(99).random(x.shape[:2])
         keep = chance > {"gaps": 0.15, "irregular": 2 / 3, "errors": 0.0}[self.sampling]
         keep[:, [0, -1]] = True
@@ -214,7 +214,7 @@ def cases_named(names: str) -> tuple[Case, ...]:
     for name in wanted:
         if name not in CASES:
             near = did_you_mean(name, CASES)
-            raise DriftbayesError(f"there is no case {name!r}; there are {', '.join(CASES)}{near}")
+            raise DriftbayesError(f"unknown case {name!r}; choose from {', '.join(CASES)}{near}")
     return tuple(CASES[name] for name in dict.fromkeys(wanted))
 
 
@@ -225,8 +225,8 @@ class CaseResult:
     Args:
         case: The case.
         p_values: P-value of each data set; NaN where it could not be checked.
-        blamed: For each data set the quantity that deviates most; empty if none is unexplained.
-        n_unequal: Number of data sets whose fit lay outside those of the replicas.
+        blamed: The quantity that deviates most in each data set; empty if none is unexplained.
+        n_unequal: Number of data sets whose fit lay outside the fits of the replicas.
         reasons: Reasons why data sets could not be checked.
     """
 
@@ -279,7 +279,7 @@ class CaseResult:
 
 @dataclass(frozen=True, eq=False)
 class Goodness(StudyResult):
-    """Results of all cases: true models, which should rarely be contradicted, and wrong ones.
+    """Results of all cases: true models, which should rarely be rejected, and wrong ones.
 
     Args:
         results: Result of each case.
@@ -376,7 +376,7 @@ def run_goodness(
         seed: Random seed of data and replicas.
         n_replicas: Number of replicas of each data set, 200 or more for p-values below 0.005.
         cases: Comma-separated names of cases, or "all".
-        runner: Options of the computation; checks are kept in "checks".
+        runner: Options of the computation; checks are saved in "checks".
     """
     for name, value, least in (
         ("n_true", n_true, 1),
@@ -400,13 +400,13 @@ def run_goodness(
         ]
         for case in chosen
     }
-    # The slowest first, so that no worker is left with one of them at the end; then by model,
-    # whose programs are compiled once.
+    # The slowest first, so that no worker is left with one of them at the end; then by model, so
+    # that its programs are compiled once.
     slowest_first = sorted((job for part in jobs.values() for job in part), key=_order)
-    found = runner.compute(slowest_first, _check_data_sets, "checks", "checks/rows")
+    rows_by_job = runner.compute(slowest_first, _check_data_sets, "checks", "checks/rows")
     results = []
     for case in chosen:
-        rows = [row for job in jobs[case.name] for row in found[job.name]]
+        rows = [row for job in jobs[case.name] for row in rows_by_job[job.name]]
         p_values = np.array([row["p_value"] for row in rows], dtype=np.float64)
         blamed = tuple(str(row["blamed"]) for row in rows)
         reasons = tuple(str(row["reason"]) for row in rows if row["reason"])
@@ -424,7 +424,7 @@ def _order(job: Job) -> tuple[bool, str]:
 def _check_data_sets(
     name: str, numbers: Sequence[int], n_replicas: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Check some data sets of one case; runs in a worker."""
+    """Check data sets of one case; runs in a worker."""
     case = CASES[name]
     hypothesis = case.hypothesis()
     rows = []

@@ -1,4 +1,4 @@
-"""Section 4 of the paper: both models on data of the Langevin model."""
+"""Section 4 of the paper: both models applied to data from the Langevin model."""
 
 __all__ = ["LangevinExperiment", "hypotheses", "run_langevin", "simulate_data"]
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Data sets of the exact scan and of Laplace's method, by name.
+# Datasets of the exact scan and of Laplace's method, by name.
 Scans: TypeAlias = "Mapping[str, xr.Dataset]"
-# What each parameter should be, along tau.
+# True value of each parameter, along tau.
 Truths: TypeAlias = Mapping[str, float | FloatArray]
 
 GAMMA = K = 1.0
@@ -181,13 +181,13 @@ class LangevinExperiment(StudyResult):
 
 
 def hypotheses() -> list[Hypothesis]:
-    """Both models with the paper's priors, Exp(1) for every parameter."""
+    """Return both models with the paper's priors, Exp(1) for every parameter."""
     unit = Exponential(mean=1.0)
     return [Hypothesis(Brownian, kappa=unit), Hypothesis(Langevin, gamma=unit, k=unit)]
 
 
 def simulate_data(seed: int = 0) -> list[Displacements]:
-    """Independent data sets, one per tau, simulated exactly."""
+    """Simulate independent data sets exactly, one per tau."""
     positions = _simulate_all(jax.random.key(seed), jnp.asarray(TAUS))
     steps = np.diff(np.asarray(positions), axis=2)
     return [Displacements.from_array(dx, tau) for dx, tau in zip(steps, TAUS, strict=True)]
@@ -197,15 +197,15 @@ def simulate_data(seed: int = 0) -> list[Displacements]:
 def _simulate_all(key: Key, taus: Array) -> Array:
     model = Langevin(gamma=GAMMA, k=K)
 
-    def one(index: Array, tau: Array) -> Array:
+    def simulate(index: Array, tau: Array) -> Array:
         own = jax.random.fold_in(key, index)
         return model.simulate(own, n_particles=N_PARTICLES, n_steps=N_STEPS, n_dim=N_DIM, tau=tau)
 
-    return jax.vmap(one)(jnp.arange(len(TAUS)), taus)
+    return jax.vmap(simulate)(jnp.arange(len(TAUS)), taus)
 
 
 def run_langevin(seed: int = 0, *, runner: Runner = DEFAULT_RUNNER) -> LangevinExperiment:
-    """Simulate the data, and scan them by both methods.
+    """Simulate the data and scan them by both methods.
 
     Args:
         seed: Random seed of the data.

@@ -1,4 +1,4 @@
-"""Recovery of the true model: data of every model compared under every model."""
+"""Recovery of the true model: all models compared on data from each model."""
 
 __all__ = ["GROUPS", "Group", "GroupResult", "Recovery", "run_recovery"]
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 U_RMS, TIMESCALE, TAU, N_DIM = 1.0, 1.0, 0.5, 2
 # Nominal probability of each interval, and the indices of its ends among the quantiles.
 _INTERVALS = {"68%": (0.68, 1, 3), "95%": (0.95, 0, 4)}
-# The kept part of an evidence: log_evidence and log_evidence_err (None if they are not finite),
-# status, and the quantiles of the posterior of each parameter.
+# The saved part of an evidence: log_evidence and log_evidence_err (None if not finite), status,
+# and the posterior quantiles of each parameter.
 _Record: TypeAlias = dict[str, Any]
-# A pair is distinguished if the truth has at least this mean probability against the other alone.
+# Two models are distinguished if the true one has at least this mean pairwise probability.
 _MIN_PROBABILITY = 0.95
 
 
@@ -40,7 +40,7 @@ class Group:
 
     Args:
         name: Name of the group.
-        truths: Parameters of each model, from which its data are simulated.
+        truths: Parameters of each model for simulating its data.
         n_particles: Number of trajectories in a data set.
         n_steps: Number of steps of each.
     """
@@ -93,7 +93,7 @@ class GroupResult:
         group: The group.
         log_evidence: Log evidence by truth, seed and candidate.
         log_evidence_err: Its error.
-        within: For each truth, how often each parameter lay in its 68% and 95% intervals.
+        within: For each truth, number of times each parameter lay in its 68% and 95% intervals.
         doubtful: Truth, seed and candidate of evidences whose status is not OK.
     """
 
@@ -116,18 +116,18 @@ class GroupResult:
     @property
     def matrix(self) -> FloatArray:
         """Mean probability over seeds, with equal prior probabilities: (truth, candidate)."""
-        return np.asarray(_normalised(self.log_evidence).mean(axis=1))
+        return np.asarray(_normalise(self.log_evidence).mean(axis=1))
 
     def confusions(self) -> list[tuple[str, str, float]]:
         """Return pairs that are not distinguished: truth, other, and the truth's probability."""
-        found = []
+        pairs = []
         for i, truth in enumerate(self.names):
             for j, other in enumerate(self.names):
                 if i != j:
-                    pair = _normalised(self.log_evidence[:, :, [i, j]])[i, :, 0]
-                    if pair.mean() < _MIN_PROBABILITY:
-                        found.append((truth, other, float(pair.mean())))
-        return found
+                    probability = _normalise(self.log_evidence[:, :, [i, j]])[i, :, 0].mean()
+                    if probability < _MIN_PROBABILITY:
+                        pairs.append((truth, other, float(probability)))
+        return pairs
 
     def sentences(self) -> list[str]:
         """Return the result in words."""
@@ -184,7 +184,7 @@ class Recovery(StudyResult):
     seed: int
 
     def coverage(self) -> dict[str, tuple[int, int, float]]:
-        """Return by interval the true values inside, their total, and the binomial error."""
+        """Return for each interval the number of true values inside, of all, and its error."""
         counts = [
             (counted, result.n_seeds)
             for result in self.results
@@ -253,16 +253,16 @@ def run_recovery(
     groups: Sequence[Group] = GROUPS,
     runner: Runner = DEFAULT_RUNNER,
 ) -> Recovery:
-    """Simulate from every model, and compare all models of its group on each data set.
+    """Simulate data from every model and compare all models of its group on them.
 
     Args:
         n_seeds: Number of data sets of each model.
         seed: Random seed of the data.
         groups: Models, and the size of their data.
-        runner: Options of the computation; the evidences of each model are kept in "evidence".
+        runner: Options of the computation; the evidences of each model are saved in "evidence".
     """
     if n_seeds < 1:
-        raise DriftbayesError(f"expected one data set of each model or more, got {n_seeds}")
+        raise DriftbayesError(f"n_seeds must be 1 or more, got {n_seeds}")
     return Recovery(tuple(_run_group(group, n_seeds, seed, runner) for group in groups), seed)
 
 
@@ -270,7 +270,7 @@ def _run_group(group: Group, n_seeds: int, seed: int, runner: Runner) -> GroupRe
     names = list(group.truths)
     hypotheses = make_hypotheses(names, u_rms=U_RMS, timescale=TIMESCALE).hypotheses
     data = [
-        _simulated(hypothesis, group, i, seed * n_seeds + s)
+        _simulate(hypothesis, group, i, seed * n_seeds + s)
         for i, hypothesis in enumerate(hypotheses)
         for s in range(n_seeds)
     ]
@@ -287,8 +287,8 @@ def _run_group(group: Group, n_seeds: int, seed: int, runner: Runner) -> GroupRe
         )
         for hypothesis in hypotheses
     ]
-    found = runner.compute(jobs, _records, f"evidence, {group.name}", "evidence/judgements")
-    table = [found[job.name] for job in jobs]
+    by_job = runner.compute(jobs, _make_records, f"evidence, {group.name}", "evidence/judgements")
+    table = [by_job[job.name] for job in jobs]
 
     def by_truth(key: str) -> FloatArray:
         numbers = np.array([[record[key] for record in records] for records in table], float)
@@ -300,15 +300,15 @@ def _run_group(group: Group, n_seeds: int, seed: int, runner: Runner) -> GroupRe
         for i in range(len(data))
         if records[i]["status"] != Status.OK.value
     ]
-    own = {
-        name: _within(table[i][i * n_seeds : (i + 1) * n_seeds], group.truths[name])
+    within = {
+        name: _count_within(table[i][i * n_seeds : (i + 1) * n_seeds], group.truths[name])
         for i, name in enumerate(names)
     }
     errors = by_truth("log_evidence_err")
-    return GroupResult(group, by_truth("log_evidence"), errors, own, tuple(doubtful))
+    return GroupResult(group, by_truth("log_evidence"), errors, within, tuple(doubtful))
 
 
-def _simulated(hypothesis: Hypothesis, group: Group, number: int, seed: int) -> Displacements:
+def _simulate(hypothesis: Hypothesis, group: Group, number: int, seed: int) -> Displacements:
     model = hypothesis.model(**group.truths[hypothesis.name])
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), number), len(group.name))
     positions = model.simulate(
@@ -317,27 +317,29 @@ def _simulated(hypothesis: Hypothesis, group: Group, number: int, seed: int) -> 
     return Displacements.from_array(np.diff(np.asarray(positions), axis=1), TAU)
 
 
-def _evidences(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evidence]:
-    """Evidences of one hypothesis for all data sets, compiled once."""
+def _compute_evidences(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[Evidence]:
+    """Compute the evidence of a hypothesis for all data sets, compiled once."""
     batches = [Batch.of(displacements, model=hypothesis.model) for displacements in data]
     if batches[0].is_summed:
         return evidence_batch([hypothesis], Batch.stack(batches))
     return [evidence(hypothesis, batch) for batch in batches]
 
 
-def _records(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[_Record]:
-    """Return the part of each evidence that is kept."""
+def _make_records(hypothesis: Hypothesis, data: Sequence[Displacements]) -> list[_Record]:
+    """Compute the evidences and return the part that is saved."""
     records = []
-    for found in _evidences(hypothesis, data):
-        content = found.to_json()
-        quantiles = {n: np.asarray(q).tolist() for n, q in found.posterior_quantiles.items()}
+    for result in _compute_evidences(hypothesis, data):
+        content = result.to_json()
+        quantiles = {n: np.asarray(q).tolist() for n, q in result.posterior_quantiles.items()}
         record = {name: content[name] for name in ("log_evidence", "log_evidence_err")}
-        records.append({**record, "status": found.status.value, "quantiles": quantiles})
+        records.append({**record, "status": result.status.value, "quantiles": quantiles})
     return records
 
 
-def _within(records: Sequence[_Record], truth: Mapping[str, float]) -> dict[str, dict[str, int]]:
-    """Count how often each inferred parameter's true value lay within its intervals."""
+def _count_within(
+    records: Sequence[_Record], truth: Mapping[str, float]
+) -> dict[str, dict[str, int]]:
+    """Count the true values of each inferred parameter that lie within its intervals."""
     quantiles = [record["quantiles"] for record in records]
     return {
         name: {
@@ -348,6 +350,6 @@ def _within(records: Sequence[_Record], truth: Mapping[str, float]) -> dict[str,
     }
 
 
-def _normalised(log_evidence: FloatArray) -> FloatArray:
+def _normalise(log_evidence: FloatArray) -> FloatArray:
     finite = np.where(np.isfinite(log_evidence), log_evidence, -np.inf)
     return np.asarray(softmax(finite, axis=-1))

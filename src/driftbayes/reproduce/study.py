@@ -1,4 +1,4 @@
-"""Shared parts of all studies: claims, jobs that resume, worker processes, folders and files.
+"""Shared parts of all studies: claims, resumable jobs, worker processes, folders and files.
 
 A study is a function `run_NAME(..., runner=Runner())` that returns a `StudyResult`.
 """
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAIR = "langevin:brownian"
-# Marks a folder as ours, with the name of its study and whether that is complete.
+# File that marks a folder as ours, with the name of its study and whether it is complete.
 _MARKER = ".driftbayes-reproduce.json"
-# Each worker computes on one thread of the processor: as many workers as cores would otherwise
-# compete, or share a graphics card.
+# Each worker uses one CPU thread, so that workers do not compete for cores or for the GPU.
 _ONE_THREAD = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
@@ -43,12 +42,12 @@ _ONE_THREAD = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper beside the result found here.
+    """A statement of the paper and our result.
 
     Args:
         claim: The statement.
-        paper: The paper's value, or where it is.
-        ours: The result.
+        paper: The paper's value, or its place in the paper.
+        ours: Our result.
         agrees: "yes", "no", "in part", or "-" where the paper gives no value.
     """
 
@@ -105,7 +104,7 @@ class StudyResult(ABC):
         """Draw the figures, by name."""
 
     def claims(self) -> list[Claim]:
-        """Return the paper's claims beside the results."""
+        """Return the paper's claims with our results."""
         return []
 
     def sentences(self) -> list[str]:
@@ -129,18 +128,18 @@ class StudyResult(ABC):
                 written.append(directory / f"{name}{suffix}")
                 with atomic_path(written[-1]) as temporary:
                     figure.savefig(temporary)
-                # The layout takes half of the time, and is the same for both.
+                # The layout is the same for both formats and takes half of the time.
                 figure.set_layout_engine("none")
         return written
 
 
 @dataclass(frozen=True)
 class Job:
-    """A part of a study whose rows are kept on disk when they are computed.
+    """A part of a study whose rows are saved on disk once computed.
 
     Args:
         name: Name of the file, without the suffix.
-        header: Content that a kept file must have: version, seed, priors, ...
+        header: Content that a saved file must match: version, seed, priors, ...
         arguments: Arguments of the function that computes the rows.
     """
 
@@ -154,8 +153,8 @@ class Runner:
     """Options of the computation.
 
     Args:
-        directory: Folder of the study, where jobs are kept and resumed; None keeps nothing.
-        progress: Called with a stage, the number of parts done, and their total.
+        directory: Folder of the study, where jobs are saved and resumed; None saves nothing.
+        progress: Called with the stage, the number of parts done, and their total.
         n_workers: Number of single-threaded processes; 1 computes in this process.
         prepare: Called once in each worker before it computes, to set up JAX.
     """
@@ -173,30 +172,30 @@ class Runner:
     def compute(
         self, jobs: Sequence[Job], function: Callable[..., list[Any]], stage: str, kept: str
     ) -> dict[str, list[Any]]:
-        """Compute the rows of every job, and return them by name; kept rows are read.
+        """Compute or read the rows of every job, and return them by name.
 
         Args:
             jobs: The jobs, the slowest first.
             function: Computes the rows from the arguments of a job.
             stage: Name of the stage, for progress.
-            kept: Folder of the kept rows, and their key in each file, as "folder/key".
+            kept: Folder of the saved rows, and their key in each file, as "folder/key".
         """
         folder, key = kept.split("/")
         directory = None if self.directory is None else self.directory / folder
-        found: dict[str, list[Any]] = {}
+        done: dict[str, list[Any]] = {}
         if directory is not None:
             _make_folder(directory)
-            stored = {job.name: _read_kept(directory, job, key) for job in jobs}
-            found = {name: rows for name, rows in stored.items() if rows is not None}
-        todo = [job for job in jobs if job.name not in found]
-        for job, rows in self._computed(todo, function):
+            stored = {job.name: _read_rows(directory, job, key) for job in jobs}
+            done = {name: rows for name, rows in stored.items() if rows is not None}
+        todo = [job for job in jobs if job.name not in done]
+        for job, rows in self._run(todo, function):
             if directory is not None:
                 _write_file({**job.header, key: rows}, directory / f"{job.name}.json")
-            found[job.name] = rows
-            self.report(stage, len(found), len(jobs))
-        return found
+            done[job.name] = rows
+            self.report(stage, len(done), len(jobs))
+        return done
 
-    def _computed(
+    def _run(
         self, jobs: Sequence[Job], function: Callable[..., list[Any]]
     ) -> Iterator[tuple[Job, list[Any]]]:
         if self.n_workers == 1:
@@ -219,8 +218,8 @@ class Runner:
 DEFAULT_RUNNER = Runner()
 
 
-def _read_kept(directory: Path, job: Job, key: str) -> list[Any] | None:
-    """Read the rows of an interrupted run; None if missing, damaged or of another run."""
+def _read_rows(directory: Path, job: Job, key: str) -> list[Any] | None:
+    """Read the rows of an interrupted run; None if missing, damaged or from another run."""
     try:
         content = json.loads((directory / f"{job.name}.json").read_text(encoding="utf-8"))
         is_same = all(content[name] == value for name, value in job.header.items())
@@ -230,19 +229,19 @@ def _read_kept(directory: Path, job: Job, key: str) -> list[Any] | None:
 
 
 def check_folder(directory: Path, study: str, *, overwrite: bool) -> None:
-    """Refuse a folder with anything else than an unfinished run of the same study.
+    """Raise an error unless a folder is missing, empty or an unfinished run of the same study.
 
     Args:
         directory: The folder, which may be missing.
         study: Name of the study.
-        overwrite: Whether results of `driftbayes reproduce` in it may be replaced.
+        overwrite: Whether to allow results of `driftbayes reproduce` to be replaced.
     """
     _refuse_file(directory)
     if not directory.exists() or not any(directory.iterdir()):
         return
     try:
-        made = json.loads((directory / _MARKER).read_text(encoding="utf-8"))
-        held, complete = str(made["experiment"]), bool(made["complete"])
+        marker = json.loads((directory / _MARKER).read_text(encoding="utf-8"))
+        held, complete = str(marker["experiment"]), bool(marker["complete"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DriftbayesError(
             f"'{directory}' is not empty and was not made by `driftbayes reproduce`; choose "
@@ -264,14 +263,14 @@ def working_folder(directory: Path, study: str) -> Iterator[None]:
         study: Name of the study.
     """
     _make_folder(directory)
-    made = {"experiment": study, "version": __version__}
-    _write_file({**made, "complete": False}, directory / _MARKER)
+    marker = {"experiment": study, "version": __version__}
+    _write_file({**marker, "complete": False}, directory / _MARKER)
     yield
-    _write_file({**made, "complete": True}, directory / _MARKER)
+    _write_file({**marker, "complete": True}, directory / _MARKER)
 
 
 def _write_file(content: Any, path: Path) -> Path:
-    """Write JSON, columns of numbers (CSV), a dataset of a scan (NetCDF) or text."""
+    """Write JSON, columns of numbers (CSV), a scan's dataset (NetCDF) or text; return the path."""
     if path.suffix == ".nc":
         write_scan(content, path)
         return path
@@ -292,7 +291,7 @@ def _make_folder(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        msg = f"cannot make the directory '{directory}': {error.strerror}; choose another with -o"
+        msg = f"cannot create the directory '{directory}': {error.strerror}; choose another with -o"
         raise DriftbayesError(msg) from error
 
 

@@ -129,7 +129,7 @@ def _displacements(batch: Batch) -> Displacements:
 def _compute(hypothesis: Hypothesis, data: Displacements, method: Method, seed: int) -> _Run:
     if not isinstance(method, Auto | Importance | SMC):
         raise DriftbayesError(
-            f"method {method.name!r} needs an exact likelihood, and that of {hypothesis.name} is "
+            f"method {method.name!r} needs an exact likelihood, but that of {hypothesis.name} is "
             "estimated by a particle filter; use 'auto', 'laplace_is' or 'smc'"
         )
     key = sampler_key(hypothesis, seed, method.name)

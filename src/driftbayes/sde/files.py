@@ -36,8 +36,12 @@ def load_model(text: str) -> SDE:
     known = [key for key, value in vars(module).items() if isinstance(value, SDE)]
     model = getattr(module, name, None)
     if not isinstance(model, SDE):
-        got = f"is no SDE but {type(model).__name__}" if hasattr(module, name) else "is not there"
-        has = f"it has {', '.join(known)}" if known else "it has none: make one with driftbayes.SDE"
+        got = (
+            f"is of type {type(model).__name__}, not SDE,"
+            if hasattr(module, name)
+            else "is missing"
+        )
+        has = f"it has {', '.join(known)}" if known else "make one with driftbayes.SDE"
         raise DriftbayesError(f"{name!r} {got} in {file}; {has}{did_you_mean(name, known)}")
     law = model.law if model.name != "sde" else replace(model.law, name=name)
     return with_values(law, model.values)
@@ -56,7 +60,7 @@ def _run(path: Path) -> ModuleType:
     except DriftbayesError as error:
         raise DriftbayesError(f"{path}, line {_line(path, error)}: {error}") from error
     except SyntaxError as error:
-        msg = f"{path}, line {error.lineno}: {error.msg}; the file is no valid Python"
+        msg = f"{path}, line {error.lineno}: {error.msg}; the file is not valid Python"
         raise DriftbayesError(msg) from error
     except Exception as error:
         kind = type(error).__name__
@@ -92,7 +96,7 @@ def register_file_models(names: list[str]) -> list[str]:
         model = load_model(f"{file}{mark}{name}")
         is_taken = model.name in SDES and SDES[model.name].law is not model.law
         if is_taken or model.name in MODELS or model.name in WALKS:
-            msg = f"{text} is called {model.name!r}, as another model is; give it another name"
+            msg = f"{text} has the name of another model, {model.name!r}; rename it"
             raise DriftbayesError(msg)
         SDES[model.name] = model
         registered.append("+".join([model.name, *options]))

@@ -170,8 +170,8 @@ class ParticleDensity(_AbstractDensity):
         common: Whether all points share their random numbers (common random numbers), which
             reduces the noise of differences of ln L between neighbouring parameter values.
         repeats: Number of independent filters whose estimates are averaged, run by run. Where the
-            variance of a run's ln L is small, this is as accurate as so many times the particles,
-            and compiles no new program.
+            variance of a run's ln L is small, this is as accurate as multiplying the number of
+            particles, and compiles no new program.
         paired: Whether the random numbers are those of twice as many substeps, which reduces the
             noise of the change of ln L when the substeps are doubled.
     """

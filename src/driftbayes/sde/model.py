@@ -135,7 +135,7 @@ class SDE(AbstractModel):
         return dict(self.law.defaults)
 
     def theta(self) -> Any:
-        """Return the parameters as the user's functions take them."""
+        """Return the parameters in the form that the user's functions take."""
         return self.law.theta(*(jnp.asarray(value) for value in self.values))
 
     def _no_form(self) -> DriftbayesError:

@@ -88,7 +88,7 @@ def check_law(law: Law) -> None:
     if not law.parameters:
         raise DriftbayesError(f"{law.name} has no parameter; give at least one with its prior")
     if not law.hidden_velocity and law.initial_velocity is not None:
-        msg = f"initial_velocity of {law.name} needs hidden_velocity=True; leave it out"
+        msg = f"initial_velocity of {law.name} needs hidden_velocity=True; omit it"
         raise DriftbayesError(msg)
     for name, function, _ in _functions(law):
         if not callable(function):
@@ -141,7 +141,7 @@ def check_at(law: Law, theta: Any, points: tuple[Array, Array, Array]) -> None:
 
     Args:
         law: The equation.
-        theta: Parameters, such as the medians of their priors.
+        theta: Parameters, for example the medians of their priors.
         points: Positions and velocities, (point, dim), and times.
 
     Raises:

@@ -37,6 +37,6 @@ def export(recommendation: Recommendation, simulator: str) -> str:
     """
     if simulator not in SIMULATORS:
         near = did_you_mean(simulator, SIMULATORS)
-        msg = f"unknown simulator {simulator!r}; known are {', '.join(SIMULATORS)}{near}"
+        msg = f"unknown simulator {simulator!r}; choose from {', '.join(SIMULATORS)}{near}"
         raise DriftbayesError(msg)
     return SIMULATORS[simulator](recommendation)

@@ -19,11 +19,11 @@ from driftbayes.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-# Nodes per cell, by which the splines of the grid become the simulators' linear interpolation.
+# Nodes per cell, because simulators interpolate linearly between the splines' values.
 _REFINED, _MAX_NODES = 4, 4_000_000
-# Parcels takes the gradient of a diffusivity over this part of the distance of the nodes.
+# Parcels takes the gradient of a diffusivity over this fraction of the node spacing.
 _DRES = 0.25
-# By SGRID: nodes at lon and lat, no staggered points.
+# SGRID conventions: nodes at lon and lat, no staggered points.
 _SGRID = {
     "cf_role": "grid_topology",
     "topology_dimension": np.int32(2),
@@ -57,42 +57,42 @@ class GridExport:
         return self.script.replace("GRID_FILE", repr(file))
 
 
-def export_grid(found: GriddedDispersion, simulator: str) -> GridExport:
+def export_grid(dispersion: GriddedDispersion, simulator: str) -> GridExport:
     """Make a grid for a simulator, in metres and seconds.
 
     Args:
-        found: Diffusivity and flow, in metres and seconds.
+        dispersion: Diffusivity and flow, in metres and seconds.
         simulator: A name of `GRID_SIMULATORS`.
 
     Raises:
-        DriftbayesError: The simulator takes no such grid.
+        DriftbayesError: The simulator does not support such a grid.
     """
     if simulator not in GRID_SIMULATORS:
         raise DriftbayesError(
-            f"{found.title} is exported as a grid, for {', '.join(GRID_SIMULATORS)}; "
-            f"got {simulator!r}"
+            f"{dispersion.title} can be exported as a grid for {', '.join(GRID_SIMULATORS)}, not "
+            f"for {simulator!r}"
         )
-    return GRID_SIMULATORS[simulator](found)
+    return GRID_SIMULATORS[simulator](dispersion)
 
 
-def _for_parcels(found: GriddedDispersion, script: str, sphere: str) -> GridExport:
+def _for_parcels(dispersion: GriddedDispersion, script: str, sphere: str) -> GridExport:
     import xarray as xr
 
-    if found.ground is not None and found.ground.frame == "local":
-        found = found.on_lonlat()
-    x, y = _nodes(found)
+    if dispersion.ground is not None and dispersion.ground.frame == "local":
+        dispersion = dispersion.on_lonlat()
+    x, y = _nodes(dispersion)
     points = np.meshgrid(x, y)
-    u, v = found.flow_at(*points)
-    zonal, meridional = found.diffusivity_at(*points)
-    what = "" if found.flow is not None else "; zero, since none was found"
+    u, v = dispersion.flow_at(*points)
+    zonal, meridional = dispersion.diffusivity_at(*points)
+    what = "" if dispersion.flow is not None else "; zero, because it was not estimated"
     variables = {
         "Kh_zonal": (zonal, "m2 s-1", "diffusivity along x"),
         "Kh_meridional": (meridional, "m2 s-1", "diffusivity along y"),
         "U": (u, "m s-1", f"mean flow along x, without the gradient of the diffusivity{what}"),
         "V": (v, "m s-1", f"mean flow along y, without the gradient of the diffusivity{what}"),
-        "has_data": (_known(found, *points), "1", "whether the cell holds data"),
+        "has_data": (_known(dispersion, *points), "1", "whether the cell holds data"),
     }
-    units = ("degrees_east", "degrees_north") if found.is_lonlat else ("m", "m")
+    units = ("degrees_east", "degrees_north") if dispersion.is_lonlat else ("m", "m")
     dataset = xr.Dataset(
         {
             name: (("time", "depth", "lat", "lon"), values[None, None], _about(unit, words))
@@ -106,35 +106,35 @@ def _for_parcels(found: GriddedDispersion, script: str, sphere: str) -> GridExpo
         },
     )
     dataset["grid"] = xr.DataArray(np.int32(0), attrs=_SGRID)
-    (west, east), (south, north) = (edges[[0, -1]].tolist() for edges in found.edges)
+    (west, east), (south, north) = (edges[[0, -1]].tolist() for edges in dispersion.edges)
     text = script.format(
-        mesh="spherical" if found.is_lonlat else "flat",
+        mesh="spherical" if dispersion.is_lonlat else "flat",
         dres=_DRES * min(x[1] - x[0], y[1] - y[0]),
-        time_step=_whole(found.time_step),
+        time_step=_whole(dispersion.time_step),
         **{"west": west, "east": east, "south": south, "north": north},
-        sphere=sphere if found.is_lonlat else "",
-        sphere_name="DriftOnSphere, " if found.is_lonlat else "",
+        sphere=sphere if dispersion.is_lonlat else "",
+        sphere_name="DriftOnSphere, " if dispersion.is_lonlat else "",
     )
-    return _made(found, dataset, text)
+    return _make_export(dispersion, dataset, text)
 
 
-def _for_opendrift(found: GriddedDispersion) -> GridExport:
+def _for_opendrift(dispersion: GriddedDispersion) -> GridExport:
     import xarray as xr
 
-    found = found.on_lonlat()
-    if not found.is_isotropic:
+    dispersion = dispersion.on_lonlat()
+    if not dispersion.is_isotropic:
         raise DriftbayesError(
-            "OpenDrift takes one diffusivity for both axes, and those of "
-            f"{found.title} differ; use --for parcels, or a model without +anisotropic"
+            "OpenDrift uses one diffusivity for both axes, but those of "
+            f"{dispersion.title} differ; use --for parcels, or a model without +anisotropic"
         )
-    x, y = _nodes(found)
+    x, y = _nodes(dispersion)
     points = np.meshgrid(x, y)
-    # OpenDrift moves particles along straight lines on the earth: its curvature is no drift.
-    drift = found.drift_at(*points, on_sphere=False)
-    east, north = found.flow_at(*points) + drift
-    k, known = found.diffusivity_at(*points)[0], _known(found, *points)
+    # OpenDrift moves particles along straight lines on the earth, so curvature causes no drift.
+    drift = dispersion.drift_at(*points, on_sphere=False)
+    east, north = dispersion.flow_at(*points) + drift
+    k, known = dispersion.diffusivity_at(*points)[0], _known(dispersion, *points)
     flow = "gradient of the diffusivity"
-    if found.flow is not None:
+    if dispersion.flow is not None:
         flow = f"mean flow and {flow}"
     about_k = _about("m2 s-1", "horizontal diffusivity", "horizontal_diffusivity")
     about_u = _about("m s-1", f"{flow}, to the east", "x_sea_water_velocity")
@@ -152,7 +152,9 @@ def _for_opendrift(found: GriddedDispersion) -> GridExport:
             "lat": ("lat", y, _about("degrees_north", "latitude", "latitude")),
         },
     )
-    return _made(found, dataset, OPENDRIFT.format(time_step=_whole(found.time_step)))
+    return _make_export(
+        dispersion, dataset, OPENDRIFT.format(time_step=_whole(dispersion.time_step))
+    )
 
 
 GRID_SIMULATORS: dict[str, Callable[[GriddedDispersion], GridExport]] = {
@@ -162,25 +164,25 @@ GRID_SIMULATORS: dict[str, Callable[[GriddedDispersion], GridExport]] = {
 }
 
 
-def _nodes(found: GriddedDispersion) -> tuple[FloatArray, FloatArray]:
+def _nodes(dispersion: GriddedDispersion) -> tuple[FloatArray, FloatArray]:
     """Return the nodes of the grid, extended by a cell on all sides."""
     refined = _REFINED
-    while refined > 1 and found.has_data.size * refined**2 > _MAX_NODES:
+    while refined > 1 and dispersion.has_data.size * refined**2 > _MAX_NODES:
         refined //= 2
     out = []
-    for edges, side in zip(found.edges, found.sides, strict=True):
+    for edges, side in zip(dispersion.edges, dispersion.sides, strict=True):
         n = (len(edges) - 1) * refined
         out.append(edges[0] + side * np.arange(-refined, n + refined + 1) / refined)
     return out[0], out[1]
 
 
-def _known(found: GriddedDispersion, x: FloatArray, y: FloatArray) -> np.ndarray:
+def _known(dispersion: GriddedDispersion, x: FloatArray, y: FloatArray) -> np.ndarray:
     """Return whether each node lies in a cell with data."""
     places = []
-    for values, edges, side in zip((x, y), found.edges, found.sides, strict=True):
+    for values, edges, side in zip((x, y), dispersion.edges, dispersion.sides, strict=True):
         place = np.floor((values - edges[0]) / side).astype(np.int64)
         places.append(np.clip(place, 0, len(edges) - 2))
-    return found.has_data[places[1], places[0]].astype(np.int8)
+    return dispersion.has_data[places[1], places[0]].astype(np.int8)
 
 
 def _about(unit: str, words: str, standard: str | None = None) -> dict[str, Any]:
@@ -194,40 +196,44 @@ def _whole(seconds: float) -> float:
     return float(f"{np.floor(seconds / size) * size:.6g}")
 
 
-def _made(found: GriddedDispersion, dataset: "xr.Dataset", script: str) -> GridExport:
-    notes = list(found.notes)
-    low, high = (float(end) for end in found.edges[0][[0, -1]])
-    if found.is_lonlat and (high > 180 or low < -180):
+def _make_export(dispersion: GriddedDispersion, dataset: "xr.Dataset", script: str) -> GridExport:
+    notes = list(dispersion.notes)
+    low, high = (float(end) for end in dispersion.edges[0][[0, -1]])
+    if dispersion.is_lonlat and (high > 180 or low < -180):
         notes.append(
-            f"longitudes run from {low:.6g} to {high:.6g}, across the date line: start particles "
-            "with longitudes in this range"
+            f"longitudes run from {low:.6g} to {high:.6g}, across the date line; release particles "
+            "at longitudes in this range"
         )
-    if found.is_lonlat and high - low > 360 - 2 * found.sides[0]:
-        notes.append("the map goes around the earth, and its ends in the east and west are walls")
-    if not found.is_lonlat and found.ground is not None:
+    if dispersion.is_lonlat and high - low > 360 - 2 * dispersion.sides[0]:
+        notes.append("the map goes around the earth; its eastern and western edges are walls")
+    if not dispersion.is_lonlat and dispersion.ground is not None:
         notes.append(
-            f"x and y are metres on the plane (azimuthal equidistant) around {found.ground.lon:.4f}"
-            f"° E, {found.ground.lat:.4f}° N"
+            "x and y are metres on the azimuthal equidistant plane around "
+            f"{dispersion.ground.lon:.4f}"
+            f"° E, {dispersion.ground.lat:.4f}° N"
         )
-    k = found.diffusivity[:, found.has_data]
-    version, fingerprint = found.origin["driftbayes_version"], found.origin["data_fingerprint"]
-    flow = "is left out: a uniform density stays uniform"
-    if found.flow is not None:
-        flow = "is that found: a uniform density stays uniform where it has no divergence"
+    k = dispersion.diffusivity[:, dispersion.has_data]
+    version, fingerprint = (
+        dispersion.origin["driftbayes_version"],
+        dispersion.origin["data_fingerprint"],
+    )
+    flow = "zero flow: a uniform density stays uniform"
+    if dispersion.flow is not None:
+        flow = "estimated flow: a uniform density stays uniform where it has no divergence"
     lines = [
-        f"{found.title}, by driftbayes {version}; data of fingerprint {fingerprint}",
-        f"diffusivity from {k.min():.4g} to {k.max():.4g} m2/s; the flow {flow}",
+        f"{dispersion.title}, by driftbayes {version}; data fingerprint {fingerprint}",
+        f"diffusivity from {k.min():.4g} to {k.max():.4g} m2/s; {flow}",
         f"convention: {CONVENTION}",
-        f"use time steps of up to {readable_time(_whole(found.time_step), 's')}",
+        f"use time steps of up to {readable_time(_whole(dispersion.time_step), 's')}",
         *(f"note: {note}" for note in notes),
     ]
     about = {
         "Conventions": "CF-1.11, SGRID-0.3" if "grid" in dataset else "CF-1.11",
-        "title": f"{found.title}, averaged over the posterior",
+        "title": f"{dispersion.title}, averaged over the posterior",
         "source": f"driftbayes {version}",
         "data_fingerprint": fingerprint,
         "convention": CONVENTION,
-        "time_step_s": _whole(found.time_step),
+        "time_step_s": _whole(dispersion.time_step),
         "notes": "; ".join(notes),
     }
     header = "".join(f"# {line}\n" for line in lines)

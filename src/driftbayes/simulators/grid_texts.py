@@ -18,13 +18,13 @@ import xarray as xr
 from parcels import FieldSet
 from parcels.kernels import AdvectionDiffusionM1
 
-TIME_STEP = {time_step}  # s, the longest to use as dt
+TIME_STEP = {time_step}  # s, maximum for dt
 
 
 def make_fieldset(names=("U", "V", "Kh_zonal", "Kh_meridional")):
     """Read the grid.
 
-    With currents of your own: own + make_fieldset(["Kh_zonal", "Kh_meridional"]).
+    With your own currents: own + make_fieldset(["Kh_zonal", "Kh_meridional"]).
     """
     grid = xr.open_dataset(GRID_FILE)[[*names, "grid"]]
     made = FieldSet.from_sgrid_conventions(grid, mesh="{mesh}")
@@ -36,7 +36,7 @@ def make_fieldset(names=("U", "V", "Kh_zonal", "Kh_meridional")):
 
 {sphere}
 def ReflectAtEdges(particles, fieldset):
-    """Keep particles in the map; without it they leave, and have no diffusivity."""
+    """Reflect particles at the edges of the map, outside of which there is no diffusivity."""
     x, y = particles.x + particles.dx, particles.y + particles.dy
     particles.dx += 2 * np.maximum(fieldset.map_west - x, 0)
     particles.dx += 2 * np.minimum(fieldset.map_east - x, 0)
@@ -44,8 +44,8 @@ def ReflectAtEdges(particles, fieldset):
     particles.dy += 2 * np.minimum(fieldset.map_north - y, 0)
 
 
-# A random walk needs the drift along the gradient of the diffusivity: AdvectionDiffusionM1 and
-# AdvectionDiffusionEM have it, DiffusionUniformKh has not.
+# A random walk needs the drift along the gradient of the diffusivity. AdvectionDiffusionM1 and
+# AdvectionDiffusionEM include it; DiffusionUniformKh does not.
 KERNELS = [AdvectionDiffusionM1, {sphere_name}ReflectAtEdges]
 '''
 
@@ -64,13 +64,13 @@ import math
 import parcels
 import xarray as xr
 
-TIME_STEP = {time_step}  # s, the longest to use as dt
+TIME_STEP = {time_step}  # s, maximum for dt
 
 
 def make_fieldset(names=("U", "V", "Kh_zonal", "Kh_meridional")):
     """Read the grid.
 
-    With currents of your own, add the fields Kh_zonal and Kh_meridional and the constants to them.
+    With your own currents, add the fields Kh_zonal and Kh_meridional and the constants to them.
     """
     grid = xr.open_dataset(GRID_FILE).isel(time=0, depth=0, drop=True)
     dims = dict(lon="lon", lat="lat")
@@ -84,7 +84,7 @@ def make_fieldset(names=("U", "V", "Kh_zonal", "Kh_meridional")):
 
 {sphere}
 def ReflectAtEdges(particle, fieldset, time):
-    """Keep particles in the map; without it they leave, and have no diffusivity."""
+    """Reflect particles at the edges of the map, outside of which there is no diffusivity."""
     x = particle.lon + particle_dlon  # noqa: F821
     y = particle.lat + particle_dlat  # noqa: F821
     if x < fieldset.map_west:
@@ -97,15 +97,15 @@ def ReflectAtEdges(particle, fieldset, time):
         particle_dlat += 2 * (fieldset.map_north - y)  # noqa: F821
 
 
-# A random walk needs the drift along the gradient of the diffusivity: AdvectionDiffusionM1 and
-# AdvectionDiffusionEM have it, DiffusionUniformKh has not.
+# A random walk needs the drift along the gradient of the diffusivity. AdvectionDiffusionM1 and
+# AdvectionDiffusionEM include it; DiffusionUniformKh does not.
 KERNELS = [parcels.AdvectionDiffusionM1, {sphere_name}ReflectAtEdges]
 '''
 
 OPENDRIFT = """
-# For a simulation `o`. OpenDrift adds no drift along the gradient of a diffusivity: the currents
-# of the file hold it. With currents of your own, add both: o.add_reader([own + grid, grid]).
-# Run with advection scheme euler and a time step of {time_step} s or less.
+# For a simulation `o`. OpenDrift adds no drift along the gradient of a diffusivity; the currents
+# in the file include it. With your own currents, add both: o.add_reader([own + grid, grid]).
+# Run with advection scheme euler and a time step of at most {time_step} s.
 from opendrift.readers import reader_netCDF_CF_generic
 
 grid = reader_netCDF_CF_generic.Reader(GRID_FILE)

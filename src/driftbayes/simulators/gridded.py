@@ -1,17 +1,16 @@
 r"""Diffusivity and mean flow of a map or a field, as a function of position.
 
-Cells have one value each. Between them it is a quadratic B-spline with the values as coefficients,
-mirrored at the edges of the map: positive where the cells are, with a continuous gradient, which
-vanishes across the edges. So particles that are reflected there keep a uniform density, as long as
-they drift with
+The values of the cells are the coefficients of a quadratic B-spline, mirrored at the edges of the
+map. It is positive if the cells are, and has a continuous gradient, which vanishes across the
+edges. Particles that are reflected there therefore keep a uniform density if they drift with
 
 $$d_i = \partial_i K_i, \quad\text{and on the earth}\quad d_y = \partial_y K_y
   - K_y \tan\varphi / R ,$$
 
-which is the well-mixed drift. A field has a flow besides this drift. The flow of a map is the mean
-step over τ, which holds the mean of the drift over a cell of the tree: that is taken off, so that
-it is not counted twice. (The local drift, which the map concentrates at the edges of its cells,
-must not be taken off: without it particles gather on the side of an edge where K is smaller.)
+the well-mixed drift. The flow of a field does not include this drift. The flow of a map is the mean
+step over τ, which includes the mean of the drift over a cell of the tree; it is subtracted, so that
+it does not count twice. (The local drift, which the map concentrates at the edges of its cells,
+must not be subtracted: without it particles accumulate on the side of an edge where K is smaller.)
 """
 
 __all__ = ["GriddedDispersion", "check_latitudes"]
@@ -26,10 +25,10 @@ from driftbayes.data.tangent import Ground
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray
 
-# Beyond this latitude, in degrees, a grid of longitudes and latitudes is of no use.
+# Maximum latitude of a grid of longitudes and latitudes, in degrees.
 _MAX_LATITUDE = 89.0
-# A particle may move so far in a time step, as a part of a cell, to stay well mixed.
-_STEP = 0.25
+# Maximum displacement in a time step, as a fraction of a cell, for particles to stay well mixed.
+_MAX_STEP = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +39,11 @@ class GriddedDispersion:
         edges: Edges of the cells along x and y: degrees, or lengths on a plane.
         diffusivity: Along x and y, (2, y, x).
         flow: Mean flow, (2, y, x); None if there is none.
-        cell_side: Length of the cells over which the flow holds the well-mixed drift too, (y, x);
-            None if it does not.
-        has_data: Which cells hold data, (y, x); the others have the value of the nearest that do.
+        cell_side: Side of the cells over which the flow includes the mean well-mixed drift, (y, x);
+            None if it does not include it.
+        has_data: Whether each cell holds data, (y, x); others have the value of the nearest cell.
         is_lonlat: Whether positions are longitudes and latitudes.
-        ground: Where on the earth the plane is, if that is known.
+        ground: Position of the plane on the earth, if known.
         per_metre: A metre in the unit of length.
         title: Name of the map or field.
         notes: Notes for the user.
@@ -89,7 +88,7 @@ class GriddedDispersion:
         """Evaluate the diffusivity along both axes at points.
 
         Args:
-            x: First coordinate, beyond the edges mirrored.
+            x: First coordinate, mirrored beyond the edges.
             y: Second coordinate, of the same shape.
         """
         return self._at(self.diffusivity, x, y)
@@ -103,11 +102,11 @@ class GriddedDispersion:
         """
         if self.flow is None:
             return np.zeros((2, *np.shape(x)))
-        found = self._at(self.flow, x, y)
+        flow = self._at(self.flow, x, y)
         if self.cell_side is None:
-            return found
+            return flow
         side = self._at(self.cell_side[None], x, y)[0]
-        return found - self.drift_at(x, y, over=side)
+        return flow - self.drift_at(x, y, over=side)
 
     def drift_at(
         self,
@@ -122,8 +121,8 @@ class GriddedDispersion:
         Args:
             x: First coordinate.
             y: Second coordinate.
-            over: Length along each axis over which to take its mean; None for none.
-            on_sphere: Whether to include that of the curvature of the earth.
+            over: Length along each axis over which to average; None for no average.
+            on_sphere: Whether to include the drift due to the curvature of the earth.
         """
         (per_x, per_y), (kx, ky) = self.lengths(np.asarray(y)), self.diffusivity
         if over is None:
@@ -155,10 +154,10 @@ class GriddedDispersion:
         sides = np.stack(
             [np.broadcast_to(s, (len(y), len(x))) for s in self._side_lengths(y)], axis=0
         )
-        by_walk = (_STEP * sides) ** 2 / (2 * self.diffusivity)
+        by_walk = (_MAX_STEP * sides) ** 2 / (2 * self.diffusivity)
         speed = np.abs(self.drift_at(*np.meshgrid(x, y)) + self.flow_at(*np.meshgrid(x, y)))
         with np.errstate(divide="ignore"):
-            by_flow = _STEP * sides / speed
+            by_flow = _MAX_STEP * sides / speed
         return float(min(by_walk.min(), by_flow.min()))
 
     def _side_lengths(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -167,22 +166,22 @@ class GriddedDispersion:
         return first, second
 
     def on_lonlat(self) -> "GriddedDispersion":
-        """Interpolate to a grid of longitudes and latitudes, if the place on the earth is known.
+        """Interpolate to a grid of longitudes and latitudes.
 
         Raises:
-            DriftbayesError: The plane has no place on the earth, or lies around a pole.
+            DriftbayesError: The position of the plane on the earth is unknown, or at a pole.
         """
         if self.is_lonlat:
             return self
         if self.ground is None:
             raise DriftbayesError(
-                f"{self.title} is on a plane without a place on the earth, and longitudes and "
-                "latitudes are needed; use --for parcels, which takes a plane"
+                f"{self.title} is on a plane of unknown position on the earth, but longitudes and "
+                "latitudes are needed; use --for parcels, which supports a plane"
             )
         if self.ground.frame != "local":
             raise DriftbayesError(
-                f"{self.title} is on a plane around a pole, where there is no grid of longitudes "
-                "and latitudes; use --for parcels, which takes a plane"
+                f"{self.title} is on a plane around a pole, where longitudes and latitudes form no "
+                "grid; use --for parcels, which supports a plane"
             )
         rim = _rim(self.edges)
         lonlat = np.array([self.ground.lonlat(point) for point in rim])
@@ -201,7 +200,7 @@ class GriddedDispersion:
         x, y = (np.clip(v, e[0], e[-1]) for v, e in zip((x, y), self.edges, strict=True))
         there = self._at(self.has_data[None].astype(float), x, y)[0] > 0.5
         flow = None if self.flow is None else self._at(self.flow, x, y)
-        made = replace(
+        interpolated = replace(
             self,
             edges=edges,
             diffusivity=self._at(self.diffusivity, x, y),
@@ -210,23 +209,24 @@ class GriddedDispersion:
             is_lonlat=True,
         )
         if flow is not None:
-            # The curvature of the earth is part of what was found on the plane.
-            flow[1] += made.drift_at(lon, lat, on_sphere=False)[1] - made.drift_at(lon, lat)[1]
-        return made
+            # The flow on the plane includes the drift due to the curvature of the earth.
+            flat = interpolated.drift_at(lon, lat, on_sphere=False)
+            flow[1] += flat[1] - interpolated.drift_at(lon, lat)[1]
+        return interpolated
 
 
 def check_latitudes(edges: FloatArray, title: str) -> None:
-    """Refuse a grid of longitudes and latitudes that reaches a pole.
+    """Raise an error if a grid of longitudes and latitudes reaches a pole.
 
     Args:
         edges: Edges of the cells along latitude, in degrees.
         title: Name of the map or field.
     """
-    most = float(np.abs(edges).max())
-    if most > _MAX_LATITUDE:
+    largest = float(np.abs(edges).max())
+    if largest > _MAX_LATITUDE:
         raise DriftbayesError(
-            f"{title} reaches a latitude of {most:.1f}°, at a pole, where a grid of longitudes and "
-            "latitudes is of no use; read the data on a plane (--frame transported)"
+            f"{title} reaches a latitude of {largest:.1f}°, too close to a pole for a grid of "
+            "longitudes and latitudes; read the data on a plane (--frame transported)"
         )
 
 

@@ -1,4 +1,4 @@
-"""Long-time diffusivity of a model with its options: that of a random walk of equal spread."""
+"""Long-time diffusivity of a model with options: that of a random walk of equal spread."""
 
 __all__ = ["DIFFUSIVITY", "Dispersion", "Estimate", "dispersion", "observation_notes", "parts_of"]
 
@@ -19,10 +19,10 @@ DIFFUSIVITY = {
     "brownian": "kappa",
     **dict.fromkeys(("langevin", "second_order", "oscillating", "two_scale", "matern"), "k"),
 }
-# How far, in standard deviations, the scatter must be from where the mean is infinite.
-_SIGMAS = 3.0
-# Off-diagonal elements below this, relative to the others, are not worth a note.
-_SMALL = 0.01
+# Minimum distance of the scatter from 1, where the mean is infinite, in standard deviations.
+_MIN_SIGMAS = 3.0
+# Minimum relative size of off-diagonal elements that are noted.
+_MIN_CROSS = 0.01
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Estimate:
     Args:
         value: Posterior mean.
         sd: Posterior standard deviation.
-        low: Smallest posterior mean over the times at which the model holds.
-        high: Largest of them.
+        low: Smallest posterior mean over the sampling times at which the model is consistent.
+        high: Largest posterior mean over these times.
         unit: Its unit.
     """
 
@@ -48,7 +48,7 @@ class Parts(NamedTuple):
     """Parts of a model's name.
 
     Args:
-        base: The plain model, or several joined by `&`.
+        base: The model without options, or several joined by `&`.
         options: Its options.
         is_mixture: Whether trajectories belong to several classes.
     """
@@ -60,7 +60,7 @@ class Parts(NamedTuple):
     @property
     def diffusivity(self) -> str | None:
         """Name of the parameter that is the long-time diffusivity; None if there is none."""
-        # Diffusivities of independent motions add up, if none of them is bound to a place.
+        # Diffusivities of independent motions add up, if none of them is confined.
         if not all(part in DIFFUSIVITY for part in self.base.split("&")):
             return None
         return "k" if "&" in self.base else DIFFUSIVITY[self.base]
@@ -71,8 +71,8 @@ class Dispersion:
     """Mean long-time diffusivity over all particles.
 
     Args:
-        axes: Along each axis; a single one holds for all.
-        cross: $K_{12}$, zero if axes are alike.
+        axes: Diffusivity along each axis; a single one is for all.
+        cross: $K_{12}$, zero if isotropic.
     """
 
     axes: tuple[Estimate, ...]
@@ -80,7 +80,7 @@ class Dispersion:
 
     @property
     def is_isotropic(self) -> bool:
-        """Whether all axes are alike."""
+        """Whether all axes have the same diffusivity."""
         return len(self.axes) == 1
 
     @property
@@ -97,10 +97,10 @@ class Dispersion:
     def notes(self) -> tuple[str, ...]:
         """Notes on components of the tensor that are not exported."""
         notes = []
-        if abs(self.cross) > _SMALL * np.sqrt(self.zonal.value * self.meridional.value):
+        if abs(self.cross) > _MIN_CROSS * np.sqrt(self.zonal.value * self.meridional.value):
             notes.append(
-                f"the tensor is tilted, K_12 = {number(self.cross)} m²/s: each axis spreads as "
-                "found, their correlation is not exported"
+                f"the tensor has an off-diagonal element K_12 = {number(self.cross)} m²/s, which "
+                "is not exported"
             )
         if len(self.axes) > 2:
             notes.append(f"K_33 = {number(self.axes[2].value, 6)} m²/s is not exported")
@@ -108,7 +108,7 @@ class Dispersion:
 
 
 def parts_of(model: str) -> Parts:
-    """Divide a model's name into its parts."""
+    """Split a model's name into its parts."""
     name, star, _ = model.partition("*")
     parts = [part.split("+") for part in name.split("&")]
     options = [option for _, *own in parts for option in own]
@@ -118,20 +118,19 @@ def parts_of(model: str) -> Parts:
 def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
     r"""Compute the long-time diffusivity along each axis, at the posterior means of the parameters.
 
-    For a tensor $k\,e^H$ these are its elements. For particles that differ it is the mean over
-    them, which determines the mean square displacement: $k/(1 - s^2)$ with a scatter s, and
-    $\sum_c w_c k_c$ for classes. Errors are propagated from those of the parameters, taken as
-    independent.
+    For a tensor $k\,e^H$ these are its elements. If particles differ it is the mean over them,
+    which determines the mean square displacement: $k/(1 - s^2)$ with a scatter s, and
+    $\sum_c w_c k_c$ for classes. Errors are propagated from the parameters, taken as independent.
 
     Args:
         model: Name of the model, with options.
-        parameters: Its parameters, the known ones too.
+        parameters: Its parameters, including known ones.
     """
     parts = parts_of(model)
     options, is_mixture, name = parts.options, parts.is_mixture, parts.diffusivity
     if name is None or name not in parameters:
         raise DriftbayesError(
-            f"{model} has no one long-time diffusivity to give to a simulator; "
+            f"{model} has no single long-time diffusivity to export; "
             f"use a model that disperses ({', '.join(DIFFUSIVITY)}), or --for json"
         )
     unit = parameters[name].unit
@@ -139,20 +138,20 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
         return Dispersion((parameters[name],))
     if "scatter" in options:
         s = parameters["scatter"]
-        if s.value + _SIGMAS * s.sd >= 1:
+        if s.value + _MIN_SIGMAS * s.sd >= 1:
             raise DriftbayesError(
-                f"the mean diffusivity of {model} is not known: particles differ by "
-                f"s = {with_error(s.value, s.sd)}, and for s of 1 or more it is infinite; use a "
-                "model without +scatter, or --for json"
+                f"the mean diffusivity of {model} is undetermined: the scatter is "
+                f"s = {with_error(s.value, s.sd)}, and for s of 1 or more the mean is infinite; "
+                "use a model without +scatter, or --for json"
             )
-        mean = _propagated(lambda v: v[name] / (1 - v["scatter"] ** 2), parameters, unit)
+        mean = _propagate(lambda v: v[name] / (1 - v["scatter"] ** 2), parameters, unit)
         return Dispersion((mean,))
     if is_mixture:
-        return Dispersion((_propagated(_mean_of_classes(model, name), parameters, unit),))
+        return Dispersion((_propagate(_mean_of_classes(model, name), parameters, unit),))
     tensor = _tensor(name, parameters)
     here = tensor({n: e.value for n, e in parameters.items()})
     axes = [
-        _propagated(lambda values: tensor(values)[i, i], parameters, unit)  # noqa: B023
+        _propagate(lambda values: tensor(values)[i, i], parameters, unit)  # noqa: B023
         for i in range(len(here))
     ]
     return Dispersion(tuple(axes), cross=float(here[0, 1]))
@@ -162,19 +161,19 @@ def observation_notes(model: str) -> tuple[str, ...]:
     """Return notes on options of the model that are not exported."""
     _, options, is_mixture = parts_of(model)
     notes = {
-        "noise": "the error of the positions is not part of the motion, and not exported",
-        "outliers": "the error of the positions is not part of the motion, and not exported",
-        "blur": "the blur of the positions is not part of the motion, and not exported",
+        "noise": "position errors are not part of the motion and are not exported",
+        "outliers": "position errors are not part of the motion and are not exported",
+        "blur": "motion blur is not part of the motion and is not exported",
         "mean": "the mean flow is not exported: the simulator's currents carry the particles",
         "linear": "the mean flow is not exported: the simulator's currents carry the particles",
         "rotating": "the sense of rotation is not exported",
-        "scatter": "particles differ in their diffusivity; all are given the mean over them",
-        "student": "displacements with heavy tails are not exported, only their variance",
+        "scatter": "particles differ in diffusivity; their mean is exported",
+        "student": "heavy tails of displacements are not exported, only their variance",
     }
-    found = [text for option, text in notes.items() if option in options]
+    chosen = [text for option, text in notes.items() if option in options]
     if is_mixture:
-        found.append("particles are of several classes; all are given the mean over them")
-    return tuple(dict.fromkeys(found))
+        chosen.append("there are several classes of particles; their mean is exported")
+    return tuple(dict.fromkeys(chosen))
 
 
 def _tensor(
@@ -204,7 +203,7 @@ def _mean_of_classes(model: str, name: str) -> Callable[[Mapping[str, float]], f
     return mean
 
 
-def _propagated(
+def _propagate(
     function: Callable[[Mapping[str, float]], float], parameters: Mapping[str, Estimate], unit: str
 ) -> Estimate:
     """Evaluate a function of the parameters, with its propagated error."""
@@ -213,7 +212,7 @@ def _propagated(
     variance = 0.0
     for name, e in parameters.items():
         if e.sd > 0:
-            # A small step: a share or a scatter must stay within its bounds.
+            # A small step, so that a share or a scatter stays within its bounds.
             step = 1e-4 * e.sd
             slope = float(function({**values, name: e.value + step})) - here
             variance += (slope / step * e.sd) ** 2

@@ -1,4 +1,4 @@
-"""Read the averaged diffusivity and flow of a map or a field."""
+"""Read the posterior mean diffusivity and flow of a map or a field."""
 
 __all__ = ["drawn_fields", "gridded"]
 
@@ -19,9 +19,9 @@ from driftbayes.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-# Cells may differ in size by this part.
+# Maximum relative difference of cell sizes.
 _RTOL = 1e-6
-_LONG_TIME_NOTE = "only the long-time diffusivity is used, and not the memory of velocities"
+_LONG_TIME_NOTE = "only the long-time diffusivity is used, not the velocity memory"
 
 
 def gridded(
@@ -32,17 +32,17 @@ def gridded(
     to: tuple[str, str] = ("m", "s"),
     given: tuple[str | None, str | None] = (None, None),
 ) -> GriddedDispersion:
-    """Read the averaged map or field of a file.
+    """Read the posterior mean of a map or a field.
 
     Args:
         dataset: Output of `driftbayes map -o` or `driftbayes field -o`.
-        model: The model of a map; None takes the one with the largest evidence.
-        with_flow: Whether to take the mean flow too.
-        to: Units of length and time that are wanted; empty keeps those of the file.
+        model: The model of a map; None for the one with the largest evidence.
+        with_flow: Whether to include the mean flow.
+        to: Units of length and time of the result; empty keeps those of the file.
         given: Units of length and time of the file, if it has none.
 
     Raises:
-        DriftbayesError: The file is no such map or field, or does not say its units.
+        DriftbayesError: The dataset is not a valid map or field, or has no units.
     """
     from scipy.ndimage import distance_transform_edt
 
@@ -61,41 +61,41 @@ def gridded(
         diffusivity = "kappa" if "kappa" in dataset or "k" not in dataset else "k"
         chosen, names = "", [diffusivity, diffusivity, "flow_x", "flow_y"]
         if model is not None:
-            raise DriftbayesError("a field has one model; leave out --model")
+            raise DriftbayesError("a field has only one model; omit --model")
     else:
-        chosen, names = _of_map(dataset, model)
+        chosen, names = _choose_model(dataset, model)
     edges = [_edges(dataset, axis, noun) * (1.0 if is_lonlat else length) for axis in "xy"]
     if is_lonlat:
         check_latitudes(edges[1], noun)
         if edges[0][-1] - edges[0][0] > 360 * (1 + _RTOL):
-            msg = f"{noun} is wider than once around the earth; make it of fewer data"
+            msg = f"{noun} is wider than once around the earth; make it from fewer data"
             raise DriftbayesError(msg)
     flows = [name for name in names[2:] if name in dataset]
-    found = np.array([_values(dataset, name, noun) for name in (*names[:2], *flows)])
-    has_data = np.isfinite(found).all(axis=0)
-    if not has_data.any() or (found[:2, has_data] <= 0).any():
+    values = np.array([_read(dataset, name, noun) for name in (*names[:2], *flows)])
+    has_data = np.isfinite(values).all(axis=0)
+    if not has_data.any() or (values[:2, has_data] <= 0).any():
         raise _damaged(f"{noun} has no positive diffusivity")
-    # Where no data are, the value of the nearest place that has some.
+    # Fill cells without data with the value of the nearest cell.
     places = distance_transform_edt(~has_data, return_distances=False, return_indices=True)
-    filled = found[:, places[0], places[1]]
-    has_flow = with_flow and len(found) == 4
+    filled = values[:, places[0], places[1]]
+    has_flow = with_flow and len(values) == 4
     sides = None
     if has_flow and chosen:
-        sides = _values(dataset, f"{chosen.replace('+', '_')}_cell_side", noun) * length
+        sides = _read(dataset, f"{chosen.replace('+', '_')}_cell_side", noun) * length
     stored = _json(dataset, "result")
     tau = float(stored.get("tau", np.nan)) if kind == "field" else float(dataset["tau"].values[0])
     time_unit = to[1] or str(dataset.attrs.get("time_unit", ""))
     title = noun if kind == "field" else f"the map of {chosen}"
-    notes = [f"found at a sampling time of {readable_time(tau * time, time_unit)}"]
+    notes = [f"estimated at a sampling time of {readable_time(tau * time, time_unit)}"]
     if not has_data.all():
         notes.append(
-            f"{np.mean(~has_data):.0%} of the cells hold no data: they have the values of the "
-            "nearest cell that does"
+            f"{np.mean(~has_data):.0%} of the cells hold no data and have the values of the "
+            "nearest cell with data"
         )
     if names[0] == "k":
         notes.append(_LONG_TIME_NOTE)
     if chosen:
-        notes += _map_notes(dataset, chosen, found, has_data, has_flow=has_flow)
+        notes += _map_notes(dataset, chosen, values, has_data, has_flow=has_flow)
     return GriddedDispersion(
         edges=(edges[0], edges[1]),
         diffusivity=filled[:2] * length**2 / time,
@@ -131,7 +131,7 @@ def drawn_fields(dataset: "xr.Dataset") -> list["xr.Dataset"]:
         return []
     for name in names:
         if dataset[f"{name}_draw"].dims != ("draw", "y", "x"):
-            raise _damaged(f"{name}_draw has other dimensions than draw, y, x")
+            raise _damaged(f"the dimensions of {name}_draw must be draw, y, x")
     return [
         dataset.assign({n: dataset[f"{n}_draw"].isel(draw=i, drop=True) for n in names})
         for i in range(dataset.sizes.get("draw", 0))
@@ -139,24 +139,24 @@ def drawn_fields(dataset: "xr.Dataset") -> list["xr.Dataset"]:
 
 
 def _damaged(text: str) -> DriftbayesError:
-    return DriftbayesError(f"{text}; the file is damaged, make it again")
+    return DriftbayesError(f"{text}; the file is damaged, create it again")
 
 
 def _json(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     """Return an attribute that holds a JSON object."""
     try:
-        found = json.loads(str(dataset.attrs.get(name, "{}")))
+        content = json.loads(str(dataset.attrs.get(name, "{}")))
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise _damaged(f"the attribute {name!r} is no JSON object")
-    return found
+        content = None
+    if not isinstance(content, dict):
+        raise _damaged(f"the attribute {name!r} is not a JSON object")
+    return content
 
 
-def _of_map(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[str]]:
+def _choose_model(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[str]]:
     """Choose the model of a map, and return it with the names of its variables."""
     if "season" in dataset.dims or "evidences" not in dataset.attrs:
-        msg = "this map is of a fixed grid (--cell); make one by evidence, without --cell"
+        msg = "this map has a fixed grid (--cell); make a map without --cell, by evidence"
         raise DriftbayesError(msg)
     models = _json(dataset, "evidences").get("models", {})
     if model is not None and model not in models:
@@ -169,8 +169,8 @@ def _of_map(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[str]]:
     }
     if not known or (model is not None and model not in known):
         raise DriftbayesError(
-            f"{model or 'the map'} has no long-time diffusivity to give to a simulator; map a "
-            f"model that disperses ({', '.join(DIFFUSIVITY)})"
+            f"{model or 'the map'} has no long-time diffusivity to export; map a model that "
+            f"disperses ({', '.join(DIFFUSIVITY)})"
         )
     chosen = model or max(known, key=lambda name: known[name])
     plain = chosen.replace("+", "_")
@@ -181,51 +181,47 @@ def _of_map(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[str]]:
 
 
 def _map_notes(
-    dataset: "xr.Dataset", model: str, found: FloatArray, has_data: np.ndarray, *, has_flow: bool
+    dataset: "xr.Dataset", model: str, values: FloatArray, has_data: np.ndarray, *, has_flow: bool
 ) -> list[str]:
     notes = []
     probability = dataset.attrs.get("probability_homogeneous")
     if probability is not None and float(probability) > 0.5:
         notes.append(
-            f"the data prefer constant parameters, with a probability of {float(probability):.2g}: "
-            "this map may show no more than chance"
+            f"the data favour constant parameters (probability {float(probability):.2g}); the "
+            "variations of this map may be noise"
         )
     if parts_of(model).base != "brownian":
         notes.append(_LONG_TIME_NOTE)
     if has_flow:
         notes.append(
-            "the mean flow of the map is the mean step: the mean of the well-mixed drift over a "
-            "cell has been taken off"
+            "the mean of the well-mixed drift over a cell was subtracted from the mean flow of the "
+            "map"
         )
     cross = f"{model.replace('+', '_')}_K_12"
     if cross in dataset:
-        own = _values(dataset, cross, "the map")[has_data]
-        size = np.abs(own) / np.sqrt(found[0, has_data] * found[1, has_data])
-        notes.append(
-            "each axis spreads as found, their correlation is not exported: K_12 is up to "
-            f"{float(size.max()):.0%} of the diffusivity"
-        )
-    skipped = ("the mean flow",)
-    return notes + [note for note in observation_notes(model) if not note.startswith(skipped)]
+        size = np.abs(_read(dataset, cross, "the map")[has_data])
+        size /= np.sqrt(values[0, has_data] * values[1, has_data])
+        notes.append(f"K_12, up to {float(size.max()):.0%} of the diffusivity, is not exported")
+    others = observation_notes(model)
+    return notes + [note for note in others if not note.startswith("the mean flow")]
 
 
 def _edges(dataset: "xr.Dataset", axis: str, noun: str) -> FloatArray:
     """Compute the edges of equal cells from their centres."""
     if axis not in dataset:
-        raise DriftbayesError(f"{noun} has no axis {axis!r}, and two dimensions are needed")
+        raise DriftbayesError(f"{noun} has no axis {axis!r}; two dimensions are needed")
     centres = np.asarray(dataset[axis].values, dtype=np.float64)
     steps = np.diff(centres)
     if f"{axis}_bounds" in dataset and len(centres) == 1:
         return np.asarray(dataset[f"{axis}_bounds"].values[0], dtype=np.float64)
     is_regular = len(steps) and steps.min() > 0 and np.ptp(steps) <= _RTOL * steps[0]
     if not is_regular:
-        msg = f"{noun} has no equal, increasing cells along {axis}; the file is damaged"
-        raise DriftbayesError(msg)
+        raise _damaged(f"the cells of {noun} along {axis} are not equal and increasing")
     half = 0.5 * (centres[-1] - centres[0]) / len(steps)
     return np.linspace(centres[0] - half, centres[-1] + half, len(centres) + 1)
 
 
-def _values(dataset: "xr.Dataset", name: str, noun: str) -> FloatArray:
+def _read(dataset: "xr.Dataset", name: str, noun: str) -> FloatArray:
     """Return a variable on the cells, (y, x), at the first sampling time."""
     if name not in dataset:
         raise _damaged(f"{noun} has no variable {name!r}")
@@ -234,7 +230,7 @@ def _values(dataset: "xr.Dataset", name: str, noun: str) -> FloatArray:
         variable = variable.isel(tau=0)
     if variable.dims != ("y", "x") or variable.dtype.kind not in "fiu":
         dims = ", ".join(map(str, variable.dims))
-        raise _damaged(f"{noun} has {name!r} of dimensions {dims}, expected y, x")
+        raise _damaged(f"{name!r} of {noun} has the dimensions {dims}, expected y, x")
     return np.asarray(variable.values, dtype=np.float64)
 
 

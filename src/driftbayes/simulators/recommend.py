@@ -37,10 +37,10 @@ class Recommendation:
         parameters: Its parameters.
         tau: Sampling time at which they were taken, in seconds.
         tau_min: Smallest sampling time over which they are consistent; NaN if they are not.
-        tau_max: Largest of them.
-        probability: Of the model at `tau`, among those compared.
+        tau_max: Largest such sampling time.
+        probability: Probability of the model at `tau`, among those compared.
         notes: Notes for the user.
-        origin: Version, data fingerprint, options and source, to repeat it.
+        origin: Version, data fingerprint, options and source.
     """
 
     model: str
@@ -59,7 +59,7 @@ class Recommendation:
 
     @property
     def is_langevin(self) -> bool:
-        """Whether the velocity is that of the Langevin model, the same for all particles."""
+        """Whether all particles follow one Langevin model."""
         base, _, is_mixture = parts_of(self.model)
         return base == "langevin" and not is_mixture and "gamma" in self.parameters
 
@@ -77,18 +77,19 @@ def recommend(
     length_unit: str | None = None,
     time_unit: str | None = None,
 ) -> Recommendation:
-    """Choose the parameters to simulate with.
+    """Choose the parameters for a simulation.
 
-    Without `tau`, those of a model that is consistent over a range of sampling times, taken where
-    they are known best; of several such models, the most probable there. With `tau`, those at the
-    nearest sampling time of the scan, of the model that is most probable there.
+    Without `tau`, the model must be consistent over a range of sampling times; its parameters are
+    taken where they are best determined, and of several such models the most probable one there is
+    chosen. With `tau`, the parameters are those of the most probable model at the nearest sampling
+    time of the scan.
 
     Args:
         scan: Dataset of a scan.
-        model: Name of the model, to use no other.
-        tau: Sampling time, in the unit of the scan or with its own ("6h").
-        length_unit: Unit of length, if the scan has none; refused if it contradicts the scan's.
-        time_unit: Unit of time, likewise.
+        model: Name of the model; None to choose one.
+        tau: Sampling time, in the unit of the scan or with a unit ("6h").
+        length_unit: Unit of length, if the scan has none; must agree with that of the scan.
+        time_unit: Unit of time, in the same way.
     """
     names = [str(name) for name in scan["model"].values]
     if model is not None and model not in names:
@@ -108,7 +109,7 @@ def recommend(
         place = int(np.argmin(np.abs(np.log(taus / tau))))
         chosen = max(candidates, key=lambda name: _probability(scan, name, place))
     else:
-        # Where the parameters are known best.
+        # Where the parameters are best determined.
         places = {
             name: int(np.argmin(np.where(inside, _of_model(scan, "log_sd", name).max(0), np.inf)))
             for name, inside in ranges.items()
@@ -117,15 +118,15 @@ def recommend(
         if not places:
             raise DriftbayesError(
                 f"no parameters of {' or '.join(candidates)} are consistent over a range of "
-                "sampling times, so that no one number holds; give the time scale of your "
-                "simulation with --tau, or compare more models"
+                "sampling times; give the time scale of your simulation with --tau, or compare "
+                "more models"
             )
         chosen = max(places, key=lambda name: _probability(scan, name, places[name]))
         place = places[chosen]
-    return _made(scan, chosen, place, ranges[chosen], length_unit, time_unit)
+    return _make_recommendation(scan, chosen, place, ranges[chosen], length_unit, time_unit)
 
 
-def _made(
+def _make_recommendation(
     scan: "xr.Dataset",
     model: str,
     place: int,
@@ -139,15 +140,15 @@ def _made(
     holds = bool(inside[place])
     where = inside if holds else np.arange(len(taus)) == place
     parameters = {}
-    # Of three dimensions, which have all components that two have.
+    # In three dimensions, which include all components of two.
     for name, parameter in model_named(model, MODELS, 3).parameters.items():
         means, sd = _posterior(scan, model, name, parameter)
         if means is None:
             continue
         if not np.isfinite([means[place], sd[place], _probability(scan, model, place)]).all():
             raise DriftbayesError(
-                f"{name} of {model} has no finite estimate at tau = {readable(taus[place], 's')}: "
-                "nothing can be exported; choose another --tau or --model"
+                f"{name} of {model} has no finite estimate at tau = {readable(taus[place], 's')}; "
+                "choose another --tau or --model"
             )
         factor = metres**parameter.length_power * seconds**parameter.time_power
         kept = means[where] * factor
@@ -184,19 +185,19 @@ def unit_factor(
     Args:
         attributes: Attributes of a result.
         what: "length" or "time".
-        given: Unit of the result, if it has none; refused if it contradicts it.
+        given: Unit of the result, if it has none; must agree with the stored one.
         noun: Name of the result, for messages.
     """
     convert = length_factor if what == "length" else time_factor
     stored = str(attributes.get(f"{what}_unit", ""))
     if not (stored or given):
         raise DriftbayesError(
-            f"{noun} does not say its unit of {what}, and a simulator needs one; pass --{what}-unit"
+            f"{noun} has no unit of {what}, which a simulator needs; pass --{what}-unit"
         )
     if stored and given and convert(given)[0] != convert(stored)[0]:
         raise DriftbayesError(
-            f"--{what}-unit {given} contradicts {noun}, whose unit of {what} is {stored}; leave "
-            "the option out"
+            f"--{what}-unit {given} contradicts {noun}, whose unit of {what} is {stored}; omit the "
+            "option"
         )
     return convert(stored or str(given))[0]
 
@@ -204,14 +205,14 @@ def unit_factor(
 def _posterior(
     scan: "xr.Dataset", model: str, name: str, parameter: Parameter
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Posterior means and standard deviations along tau; of a known value, itself and zero."""
+    """Return posterior means and sd along tau; a known value has a standard deviation of zero."""
     label, zero = f"{model}.{name}", np.zeros(scan.sizes["tau"])
     if label in scan["parameter"].values:
         chosen = scan.sel(parameter=label)
         return chosen["posterior_mean"].values, chosen["posterior_sd"].values
     text = json.loads(scan.attrs.get("priors", "{}")).get(model, {}).get(name)
     prior = None if text is None else parse_prior(text)
-    # The width of the prior of a flow is not a number of the motion.
+    # The prior width of a flow is not a parameter of the motion.
     if isinstance(prior, Fixed) and not parameter.is_prior_scale:
         return zero + float(prior.value), zero
     return None, zero
@@ -221,16 +222,16 @@ def _notes(scan: "xr.Dataset", model: str, place: int, *, holds: bool) -> tuple[
     notes = []
     if not holds:
         notes.append(
-            "the parameters are not consistent around this sampling time: at another one they are "
-            "others, and a simulation is right only at this one"
+            "the parameters depend on the sampling time around this one; a simulation is valid "
+            "only at this sampling time"
         )
     probability = _probability(scan, model, place)
     if probability < 0.5:
         others = scan["probability"].isel(tau=place)
         best = str(scan["model"].values[int(np.argmax(others.values))])
         notes.append(
-            f"the model has a probability of only {number(probability, 2)} here, where {best} is "
-            "the best"
+            f"the model has a probability of only {number(probability, 2)} at this sampling time, "
+            f"where {best} is the best"
         )
     status = str(scan["status"].sel(model=model).isel(tau=place).values)
     if status != "ok":

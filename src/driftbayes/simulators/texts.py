@@ -1,7 +1,7 @@
-r"""Text for simulators: comments, lines for Parcels and OpenDrift, JSON for any program.
+r"""Text for simulators: code for Parcels and OpenDrift, and JSON.
 
 The kernel for Parcels draws the velocity and the displacement at the end of a step from their exact
-joint distribution given the velocity at its beginning, so that the step may be of any length:
+joint distribution given the velocity at its start, so that the step may have any length:
 
 $$U' = U e^{-x} + \sigma\sqrt{1 - e^{-2x}}\,\xi, \qquad x = \gamma\,\Delta t, \quad
   \sigma^2 = \gamma k,$$
@@ -23,7 +23,7 @@ from driftbayes.simulators.long_time import parts_of
 from driftbayes.simulators.recommend import CONVENTION, Recommendation
 
 _BROWNIAN = """
-# Add it to your fieldset, and the kernel DiffusionUniformKh of Parcels to your kernels.
+# Add these lines to your fieldset, and the kernel DiffusionUniformKh of Parcels to your kernels.
 fieldset.add_constant_field("Kh_zonal", {zonal:.6g}{mesh})  # m2/s
 fieldset.add_constant_field("Kh_meridional", {meridional:.6g}{mesh})
 """
@@ -32,9 +32,9 @@ _LANGEVIN = '''
 import numpy as np
 from parcels import Particle, Variable
 
-GAMMA = {gamma:.6g}  # 1/s, one over the velocity time
+GAMMA = {gamma:.6g}  # 1/s, inverse decorrelation time of the velocity
 K_ZONAL, K_MERIDIONAL = {zonal:.6g}, {meridional:.6g}  # m2/s, long-time diffusivities
-SIGMA_U, SIGMA_V = np.sqrt(GAMMA * K_ZONAL), np.sqrt(GAMMA * K_MERIDIONAL)  # m/s, of the velocity
+SIGMA_U, SIGMA_V = np.sqrt(GAMMA * K_ZONAL), np.sqrt(GAMMA * K_MERIDIONAL)  # m/s, rms velocity
 
 LangevinParticle = Particle.add_variable(
     [Variable("u_eddy", initial=0.0), Variable("v_eddy", initial=0.0)]
@@ -42,28 +42,28 @@ LangevinParticle = Particle.add_variable(
 
 
 def start_velocities(n_particles, seed=None):
-    """Velocities for ParticleSet(..., pclass=LangevinParticle, **start_velocities(n))."""
+    """Draw velocities for ParticleSet(..., pclass=LangevinParticle, **start_velocities(n))."""
     rng = np.random.default_rng(seed)
     sizes = (("u_eddy", SIGMA_U), ("v_eddy", SIGMA_V))
     return {{name: rng.normal(0.0, size, n_particles) for name, size in sizes}}
 
 
 def LangevinVelocity(particles, fieldset):
-    """Add it after your advection kernel, and a context on your fieldset:
+    """Add this kernel after your advection kernel, and a context to your fieldset:
 
     fieldset.add_context("langevin_deg2m", 1.0)  # flat mesh: positions are metres
     fieldset.add_context("langevin_deg2m", 1852 * 60)  # spherical mesh: degrees
     """
     x = GAMMA * np.fabs(particles.dt)
     decay = np.exp(-x)
-    # For velocities of unit size.
+    # For velocities of unit variance.
     spread = np.sqrt(-np.expm1(-2 * x))
-    # A particle that is released later has steps of no length.
+    # A particle that is not yet released has steps of zero length.
     together = (1 - decay) ** 2 / GAMMA / np.where(spread > 0, spread, 1.0)
     total = (2 * x - 3 + 4 * decay - decay**2) / GAMMA**2
     alone = np.sqrt(np.maximum(total - together**2, 0.0))
     degree = fieldset.langevin_deg2m
-    # On a sphere, a metre along a parallel is more degrees the nearer the pole.
+    # On a sphere, a metre along a parallel is more degrees nearer to a pole.
     parallel = np.where(degree > 1, np.cos(np.radians(particles.y)), 1.0)
     shape = np.shape(particles.dt)
     first_u, first_v = np.random.normal(0, 1, shape), np.random.normal(0, 1, shape)
@@ -83,7 +83,7 @@ import numpy as np
 import parcels
 from parcels import ParcelsRandom, Variable
 
-GAMMA = {gamma:.6g}  # 1/s, one over the velocity time
+GAMMA = {gamma:.6g}  # 1/s, inverse decorrelation time of the velocity
 K_ZONAL, K_MERIDIONAL = {zonal:.6g}, {meridional:.6g}  # m2/s, long-time diffusivities
 SIGMA_U, SIGMA_V = math.sqrt(GAMMA * K_ZONAL), math.sqrt(GAMMA * K_MERIDIONAL)  # m/s
 
@@ -93,14 +93,14 @@ LangevinParticle = parcels.JITParticle.add_variables(
 
 
 def start_velocities(n_particles, seed=None):
-    """Velocities for ParticleSet(..., pclass=LangevinParticle, **start_velocities(n))."""
+    """Draw velocities for ParticleSet(..., pclass=LangevinParticle, **start_velocities(n))."""
     rng = np.random.default_rng(seed)
     sizes = (("u_eddy", SIGMA_U), ("v_eddy", SIGMA_V))
     return {{name: rng.normal(0.0, size, n_particles) for name, size in sizes}}
 
 
 def prepare(fieldset, spherical):
-    """Constants that the kernel needs; call it once."""
+    """Set the constants of the kernel; call it once."""
     fieldset.add_constant("langevin_gamma", GAMMA)
     fieldset.add_constant("langevin_sigma_u", SIGMA_U)
     fieldset.add_constant("langevin_sigma_v", SIGMA_V)
@@ -109,7 +109,7 @@ def prepare(fieldset, spherical):
 
 
 def LangevinVelocity(particle, fieldset, time):
-    """Add it after your advection kernel."""
+    """Add this kernel after your advection kernel."""
     x = fieldset.langevin_gamma * math.fabs(particle.dt)
     decay = math.exp(-x)
     spread = math.sqrt(1 - decay * decay)
@@ -137,26 +137,26 @@ def LangevinVelocity(particle, fieldset, time):
 
 
 def parcels_text(recommendation: Recommendation) -> str:
-    """Lines for Parcels 4: fields for a diffusivity, or a kernel with memory."""
+    """Return code for Parcels 4: fields for a diffusivity, or a kernel with memory."""
     return _text(recommendation, _LANGEVIN, "")
 
 
 def parcels3_text(recommendation: Recommendation) -> str:
-    """Lines for Parcels 3, likewise."""
+    """Return code for Parcels 3: fields for a diffusivity, or a kernel with memory."""
     return _text(recommendation, _LANGEVIN_3, ', mesh="flat"')
 
 
 def _text(recommendation: Recommendation, langevin: str, mesh: str) -> str:
     text = _header(recommendation)
-    found = recommendation.dispersion
-    text += "".join(f"# note: {note}\n" for note in found.notes)
-    numbers = {"zonal": found.zonal.value, "meridional": found.meridional.value}
+    dispersion = recommendation.dispersion
+    text += "".join(f"# note: {note}\n" for note in dispersion.notes)
+    numbers = {"zonal": dispersion.zonal.value, "meridional": dispersion.meridional.value}
     if recommendation.is_langevin:
         return text + langevin.format(gamma=recommendation.parameters["gamma"].value, **numbers)
     if parts_of(recommendation.model).base != "brownian":
         text += (
-            f"# note: only the long-time diffusivity of {recommendation.model} is exported, and "
-            "not its memory\n"
+            f"# note: only the long-time diffusivity of {recommendation.model} is exported, not "
+            "its memory\n"
         )
     if mesh:
         text += '# note: on a spherical mesh write mesh="spherical" below\n'
@@ -164,36 +164,37 @@ def _text(recommendation: Recommendation, langevin: str, mesh: str) -> str:
 
 
 def opendrift_text(recommendation: Recommendation) -> str:
-    """Lines that configure a simulation `o`.
+    """Return code that configures a simulation `o`.
 
-    OpenDrift knows no memory of velocities: of a Langevin model it gets the long-time diffusivity,
-    which overstates the spread over times shorter than a few velocity times. It takes one
-    diffusivity for both axes.
+    OpenDrift has no velocity memory. For a Langevin model the long-time diffusivity is exported,
+    which overestimates the spread before a few decorrelation times. OpenDrift uses one diffusivity
+    for both axes.
     """
-    found = recommendation.dispersion
-    if not found.is_isotropic:
+    dispersion = recommendation.dispersion
+    if not dispersion.is_isotropic:
         raise DriftbayesError(
-            "OpenDrift takes one diffusivity for both axes, and those of "
-            f"{recommendation.model} differ: {found.zonal.value:.4g} and "
-            f"{found.meridional.value:.4g} m²/s; use --for parcels, or a model without +anisotropic"
+            "OpenDrift uses one diffusivity for both axes, but those of "
+            f"{recommendation.model} differ: {dispersion.zonal.value:.4g} and "
+            f"{dispersion.meridional.value:.4g} m²/s; use --for parcels, or a model without "
+            "+anisotropic"
         )
     text = _header(recommendation)
     if recommendation.is_langevin:
         gamma = recommendation.parameters["gamma"].value
         text += (
-            "# note: OpenDrift has no memory of velocities; a cloud spreads too fast before about "
+            "# note: OpenDrift has no velocity memory; particles spread too fast before about "
             f"{5 / gamma:.3g} s\n"
         )
     elif parts_of(recommendation.model).base != "brownian":
-        text += "# note: OpenDrift has no memory of velocities; only the long-time diffusivity\n"
+        text += "# note: OpenDrift has no velocity memory; only the long-time diffusivity is used\n"
     return text + (
-        f'o.set_config("environment:constant:horizontal_diffusivity", {found.zonal.value:.6g})'
+        f'o.set_config("environment:constant:horizontal_diffusivity", {dispersion.zonal.value:.6g})'
         "  # m2/s, per axis\n"
     )
 
 
 def json_text(recommendation: Recommendation) -> str:
-    """Return all of a recommendation as JSON."""
+    """Return a recommendation as JSON."""
     content = asdict(recommendation)
     for name in ("tau", "tau_min", "tau_max"):
         value = content.pop(name)
@@ -205,19 +206,19 @@ def json_text(recommendation: Recommendation) -> str:
 
 
 def _diffusivity(recommendation: Recommendation) -> dict[str, Any] | None:
-    """Elements of the tensor, one for all axes if they are alike; None if there is none."""
+    """Return the elements of the tensor, one if isotropic; None if there is no diffusivity."""
     try:
-        found = recommendation.dispersion
+        dispersion = recommendation.dispersion
     except DriftbayesError:
         return None
-    if found.is_isotropic:
-        return {"K": asdict(found.zonal)}
-    elements = {f"K_{i + 1}{i + 1}": asdict(e) for i, e in enumerate(found.axes)}
-    return {**elements, "K_12": {"value": found.cross, "unit": found.zonal.unit}}
+    if dispersion.is_isotropic:
+        return {"K": asdict(dispersion.zonal)}
+    elements = {f"K_{i + 1}{i + 1}": asdict(e) for i, e in enumerate(dispersion.axes)}
+    return {**elements, "K_12": {"value": dispersion.cross, "unit": dispersion.zonal.unit}}
 
 
 def _header(recommendation: Recommendation) -> str:
-    """The numbers in words, as lines of comment."""
+    """Return the parameters and their origin as lines of comment."""
     about, origin = recommendation, recommendation.origin
     lines = [f"{about.model} motion, by driftbayes {origin.get('driftbayes_version', '')}".strip()]
     for name, e in about.parameters.items():
@@ -228,9 +229,9 @@ def _header(recommendation: Recommendation) -> str:
     lines.append(f"convention: {CONVENTION}")
     low, high, here = (readable_time(t, "s") for t in (about.tau_min, about.tau_max, about.tau))
     if math.isnan(about.tau_min):
-        lines.append(f"taken at a sampling time of {here}, and at no other")
+        lines.append(f"valid only at the sampling time {here}")
     else:
-        lines.append(f"holds at sampling times from {low} to {high}; taken at {here}")
+        lines.append(f"valid at sampling times from {low} to {high}; estimated at {here}")
     lines.append(f"probability of the model there, among those compared: {about.probability:.4g}")
     lines += [f"note: {note}" for note in (*about.notes, *about.option_notes)]
     source, fingerprint = origin.get("source"), origin.get("data_fingerprint", "unknown")

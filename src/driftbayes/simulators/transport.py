@@ -1,4 +1,4 @@
-"""Probability of presence where diffusivity and flow vary in space, by Fokker–Planck."""
+"""Probability of presence in a varying diffusivity and flow, by the Fokker–Planck equation."""
 
 __all__ = ["presence_in_space"]
 
@@ -15,9 +15,9 @@ from driftbayes.prediction.presence import PresenceMap
 from driftbayes.simulators.gridded import GriddedDispersion
 from driftbayes.typing import FloatArray
 
-# Cells along the longer side, unless their size is given; more cells are a slip of the unit.
+# Default number of cells along the longer side, and maximum number of all cells.
 _N_CELLS, _MAX_CELLS = 100, 40_000
-# More probability than this in the outermost cells is told: walls reflect.
+# Maximum probability in the outermost cells without a warning that walls reflect.
 _MAX_AT_WALLS = 0.01
 
 
@@ -26,14 +26,14 @@ class _Ground(Grid):
     """Cells on a plane or on the earth.
 
     Args:
-        found: Diffusivity and flow, which know the lengths.
+        dispersion: Diffusivity and flow, which define lengths.
     """
 
-    found: GriddedDispersion
+    dispersion: GriddedDispersion
 
     @cached_property
     def volumes(self) -> FloatArray:
-        x, y = self.found.lengths(self.centres[1])
+        x, y = self.dispersion.lengths(self.centres[1])
         return np.multiply.outer(np.diff(self.edges[0]), np.diff(self.edges[1]) * x * y)
 
 
@@ -41,23 +41,23 @@ class _Transport(FokkerPlanck):
     """Transport of probability by diffusivities along two axes, also on the earth."""
 
     def __init__(self, grid: _Ground) -> None:
-        self._found = grid.found
+        self._dispersion = grid.dispersion
         super().__init__(grid, kappa=1.0, velocity=(0.0, 0.0))
 
     def _geometry(self, axis: int) -> tuple[FloatArray, FloatArray]:
-        """Distance of the cells on both sides of each face, and its length."""
+        """Return the distance between the cells on both sides of each face, and its length."""
         distance, across = super()._geometry(axis)
-        lengths = self._found.lengths(self.grid.faces(axis)[1])
+        lengths = self._dispersion.lengths(self.grid.faces(axis)[1])
         return distance * lengths[axis], across * lengths[1 - axis]
 
     def _at_faces(self, field: Field, axis: int, name: str) -> FloatArray:
         faces = self.grid.faces(axis)
-        at = self._found.diffusivity_at if name == "kappa" else self._found.flow_at
+        at = self._dispersion.diffusivity_at if name == "kappa" else self._dispersion.flow_at
         return np.asarray(at(*faces)[axis])
 
 
 def presence_in_space(
-    found: GriddedDispersion,
+    dispersion: GriddedDispersion,
     positions: FloatArray,
     horizons: FloatArray,
     *,
@@ -65,47 +65,47 @@ def presence_in_space(
     units: tuple[str, str] = ("", ""),
     draws: Sequence[GriddedDispersion] = (),
 ) -> PresenceMap:
-    """Transport the probability of presence in the averaged field of a map or a field.
+    """Transport the probability of presence by a map or a field.
 
-    The edges of the map reflect. Probability is conserved to rounding and nowhere negative.
-    Averaged over draws of the field from its posterior, it has their errors in it.
+    The edges of the map reflect. Probability is conserved to rounding and never negative. An
+    average over posterior draws of the field includes its errors.
 
     Args:
-        found: Diffusivity and flow, in `units`.
-        positions: Positions of the particles, (particle, 2), in the coordinates of `found`.
+        dispersion: Diffusivity and flow, in `units`.
+        positions: Positions of the particles, (particle, 2), in the coordinates of `dispersion`.
         horizons: Times ahead, increasing.
         cell: Side of a cell, in the unit of positions or in degrees; by default a hundredth of the
             longer side of the map.
         units: Units of length and time.
-        draws: Draws of `found` from its posterior; if empty, `found` itself is used.
+        draws: Posterior draws; if empty, `dispersion` itself is used.
 
     Raises:
         DriftbayesError: All particles are outside the map, or the cells are too many.
     """
-    grid = _grid(found, cell)
+    grid = _grid(dispersion, cell)
     places = np.array(positions, dtype=np.float64)
-    if found.is_lonlat:
+    if dispersion.is_lonlat:
         low = grid.edges[0][0]
         places[:, 0] = low + (places[:, 0] - low) % 360.0
     ends = zip(places.T, grid.edges, strict=True)
     inside = np.logical_and(*((x >= e[0]) & (x <= e[-1]) for x, e in ends))
     if not inside.any():
-        msg = f"no particle is inside {found.title}; its last positions must lie there"
+        msg = f"no particle is inside {dispersion.title}; its last positions must lie there"
         raise DriftbayesError(msg)
     share = float(inside.mean())
     if share < 1:
         warnings.warn(
-            f"{int((~inside).sum())} of {len(inside)} particles are outside {found.title}: they "
-            "stay there, and are counted as outside the grid",
+            f"{int((~inside).sum())} of {len(inside)} particles are outside {dispersion.title}; "
+            "they stay there and count as outside the grid",
             DriftbayesWarning,
             stacklevel=2,
         )
     out = np.zeros((len(horizons), *(len(e) - 1 for e in grid.edges)))
-    fields = draws or (found,)
+    fields = draws or (dispersion,)
     plain = _Transport(grid)
     start = np.sum([plain.at(place) for place in places[inside]], axis=0) / len(places)
     for field in fields:
-        solver = _Transport(replace(grid, found=field))
+        solver = _Transport(replace(grid, dispersion=field))
         p, before = start, 0.0
         for i, horizon in enumerate(horizons):
             p, before = solver.evolve(p, float(horizon) - before), float(horizon)
@@ -113,14 +113,14 @@ def presence_in_space(
     rim = out[-1].sum() - out[-1, 1:-1, 1:-1].sum()
     if rim > _MAX_AT_WALLS:
         warnings.warn(
-            f"{rim:.0%} of the probability lies in the outermost cells of {found.title}, whose "
-            "edges reflect; use shorter horizons, or a map of a larger region",
+            f"{rim:.0%} of the probability lies in the outermost cells of {dispersion.title}, "
+            "whose edges reflect; use shorter horizons, or a map of a larger region",
             DriftbayesWarning,
             stacklevel=2,
         )
-    source = f"averaged {found.title.removeprefix('the ')}, without its posterior errors"
+    source = f"averaged {dispersion.title.removeprefix('the ')}, without its posterior errors"
     if draws:
-        source = f"posterior of {found.title}, by {len(draws)} draws"
+        source = f"posterior of {dispersion.title}, by {len(draws)} draws"
     return PresenceMap(
         horizons=np.asarray(horizons, dtype=np.float64),
         edges=(grid.edges[0], grid.edges[1]),
@@ -130,17 +130,17 @@ def presence_in_space(
         n_draws=len(fields),
         length_unit=units[0],
         time_unit=units[1],
-        in_degrees=found.is_lonlat,
+        in_degrees=dispersion.is_lonlat,
         areas=np.asarray(grid.volumes[0]),
-        source="; ".join((source, *found.notes)),
+        source="; ".join((source, *dispersion.notes)),
     )
 
 
-def _grid(found: GriddedDispersion, cell: float | None) -> _Ground:
-    spans = np.array([float(e[-1] - e[0]) for e in found.edges])
+def _grid(dispersion: GriddedDispersion, cell: float | None) -> _Ground:
+    spans = np.array([float(e[-1] - e[0]) for e in dispersion.edges])
     if cell is None:
-        middle = np.array([0.5 * (found.edges[1][0] + found.edges[1][-1])])
-        scales = np.array([float(length[0]) for length in found.lengths(middle)])
+        middle = np.array([0.5 * (dispersion.edges[1][0] + dispersion.edges[1][-1])])
+        scales = np.array([float(length[0]) for length in dispersion.lengths(middle)])
         sides = float((spans * scales).max()) / _N_CELLS / scales
     else:
         sides = np.full(2, cell)
@@ -149,8 +149,10 @@ def _grid(found: GriddedDispersion, cell: float | None) -> _Ground:
     counts = np.maximum(np.ceil(spans / sides - 1e-9), 2)
     if counts.prod() > _MAX_CELLS:
         raise DriftbayesError(
-            f"cells of side {sides[0]:g} would be {counts.prod():,.0f}, more than {_MAX_CELLS:,}; "
-            "use larger ones, and check their unit"
+            f"a side of {sides[0]:g} gives {counts.prod():,.0f} cells, more than {_MAX_CELLS:,}; "
+            "use larger cells, and check their unit"
         )
-    x, y = (np.linspace(e[0], e[-1], int(n) + 1) for e, n in zip(found.edges, counts, strict=True))
-    return _Ground((x, y), (False, False), found)
+    x, y = (
+        np.linspace(e[0], e[-1], int(n) + 1) for e, n in zip(dispersion.edges, counts, strict=True)
+    )
+    return _Ground((x, y), (False, False), dispersion)

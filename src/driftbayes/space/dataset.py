@@ -55,7 +55,7 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
                 variables[f"{plain}_{quantity.name}{suffix}"] = variable
         (no_data,) = averaged["no_data"]
         variables[f"{plain}_no_data"] = _variable(
-            no_data, "probability that the cell of this place holds no data", "1", model
+            no_data, "probability that the cell of this position holds no data", "1", model
         )
         variables[f"{plain}_cell_side"] = _variable(
             _cell_sides(result, model), "side of the cell", length, f"mean, {model}"

@@ -12,11 +12,11 @@ from driftbayes.space.tree import TreeMap
 # Strength of evidence by |ln K|, after Kass and Raftery (1995).
 _STRENGTHS = ((5.0, "very strong"), (3.0, "strong"), (1.0, "positive"))
 _RIVALS = {
-    "particles": "own parameters for each particle",
-    "seasons": "own parameters for each season",
-    "scatter": "own diffusivity for each particle",
+    "particles": "separate parameters for each particle",
+    "seasons": "separate parameters for each season",
+    "scatter": "separate diffusivity for each particle",
 }
-# With fewer particles per cell, an effect of place cannot be separated from one of particles.
+# With fewer particles per cell, effects of position and of particles cannot be separated.
 _MIN_VISITORS = 30.0
 
 
@@ -81,7 +81,7 @@ def _evidences(result: TreeMap) -> Table:
             )
         )
     heads = ("model", "ln Z constant", "ln Z varying", "ln K", "P(constant)", "cells")
-    title = f"Evidence for a map (ln Z less {lowest:.2f})"
+    title = f"Evidence for a map (ln Z minus {lowest:.2f})"
     return Table(heads, tuple(rows), "lrrrrr", title=title)
 
 
@@ -89,7 +89,11 @@ def _rivals(result: TreeMap) -> Table:
     """Tabulate ln Z of alternatives to spatial variation."""
     lowest = min(tree.log_evidence_homogeneous for tree in result.models.values())
     rows = [
-        (name, "own parameters for each place", f"{tree.log_evidence_inhomogeneous - lowest:.2f}")
+        (
+            name,
+            "separate parameters for each place",
+            f"{tree.log_evidence_inhomogeneous - lowest:.2f}",
+        )
         for name, tree in result.models.items()
     ]
     for kind, log_evidences in result.rivals.items():
@@ -133,7 +137,7 @@ def _sentences(result: TreeMap) -> tuple[str, ...]:
     remark = "" if visitors >= _MIN_VISITORS else ", which is few"
     visits = f"The cell of a step is visited by {number(visitors, 3)} particles on average{remark}"
     if result.n_particles[0][0] == 1:
-        visits = "All steps are of one particle"
+        visits = "All steps are from one particle"
     sentences.append(
         f"{visits}: place, season and population are confounded where few particles visit a cell."
     )
@@ -151,9 +155,9 @@ def _sentences(result: TreeMap) -> tuple[str, ...]:
         sentences.append("The averaged map is nearly that of constant parameters.")
     elif rival_evidences:
         sentences.append(
-            f"The best rival of place, {_RIVALS[kind]}, has a ln Z that is "
+            f"The best alternative to variation in space, {_RIVALS[kind]}, has a ln Z that is "
             f"{number(abs(value - place), 4)} {'larger' if value > place else 'smaller'}"
-            + (": do not read the map as a property of places." if value > place else ".")
+            + (": do not interpret the map as variation in space." if value > place else ".")
         )
     return tuple(sentences)
 

@@ -12,9 +12,9 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.likelihood import MEMORY
+from driftbayes.space.batched import StepSums, is_fast
 from driftbayes.space.filtered import FilteredSteps
 from driftbayes.space.moments import StepMoments, predecessors, step_moments
-from driftbayes.space.side_by_side import StepSums, is_fast
 from driftbayes.typing import IntArray
 
 # The prediction filter of integrated Langevin velocities decays at least as fast as
@@ -41,7 +41,7 @@ def leaf_window(hypothesis: Hypothesis, longest: int, *, is_regular: bool = True
     if model.kind not in ("summed", "channels") or model.needs_positions or model.is_turning:
         raise DriftbayesError(
             f"a map by evidence cannot take {model.name}, which needs more than sums over the "
-            "steps of a cell; leave it out, or give --cell for a fixed grid"
+            "steps of a cell; omit it, or give --cell for a fixed grid"
         )
     has_memory = model.memory is None or model.name.partition("+")[0] != "brownian"
     if not is_regular and has_memory:
@@ -69,8 +69,8 @@ def _check_filtered(hypothesis: Hypothesis) -> None:
         )
     if not is_fast(hypothesis):
         raise DriftbayesError(
-            f"a map of irregular times takes {name} with an exponential or gamma prior of k and a "
-            "fixed one of the flow; leave --prior out, or give a --tau at which times are regular"
+            f"a map of irregular times supports {name} with an exponential or gamma prior of k and "
+            "a fixed flow; omit --prior, or give a --tau at which times are regular"
         )
 
 

@@ -13,8 +13,8 @@ from driftbayes.inference.formulas import points_at, prior_quantiles
 from driftbayes.models import MeanFlow
 from driftbayes.models.options.anisotropy import Anisotropic
 from driftbayes.priors import Fixed
+from driftbayes.space.batched import StepSums, option_of, solve_batched
 from driftbayes.space.moments import StepMoments
-from driftbayes.space.side_by_side import StepSums, option_of, solve_side_by_side
 from driftbayes.typing import FloatArray
 
 _N_PRIOR_DRAWS = 4000
@@ -74,10 +74,10 @@ def solve_leaves(
         DriftbayesError: The evidence of a set is infinite.
     """
     quantities = _quantities(hypothesis, moments.n_dim)
-    solution = solve_side_by_side(hypothesis, moments, report)
+    solution = solve_batched(hypothesis, moments, report)
     if solution is None:
         assert isinstance(moments, StepMoments)
-        solution = _one_by_one(hypothesis, moments, quantities, report)
+        solution = _solve_separately(hypothesis, moments, quantities, report)
     log_evidence, mean, sd = solution
     infinite = np.flatnonzero(~np.isfinite(log_evidence))
     if len(infinite):
@@ -158,7 +158,7 @@ def _axes(quantity: Quantity) -> tuple[slice, int, int]:
     return slice(None), int(quantity.name[2]) - 1, int(quantity.name[3]) - 1
 
 
-def _one_by_one(
+def _solve_separately(
     hypothesis: Hypothesis, moments: StepMoments, quantities: tuple[Quantity, ...], report: Report
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Solve each set by the general methods, which support every model and take longer."""

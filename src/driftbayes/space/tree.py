@@ -21,6 +21,7 @@ from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import MODELS, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataset
+from driftbayes.space.batched import is_fast
 from driftbayes.space.cells import (
     MAX_DEPTH,
     Box,
@@ -33,7 +34,6 @@ from driftbayes.space.cells import (
 from driftbayes.space.grouped import GroupedSteps, leaf_window
 from driftbayes.space.leaves import Leaves, solve_leaves
 from driftbayes.space.moments import predecessors
-from driftbayes.space.side_by_side import is_fast
 from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -328,8 +328,8 @@ def map_tree(
     data = displacements(trajectories, tau, n_tau=n_tau, windows="all")
     if data.position_sd is not None:
         raise DriftbayesError(
-            "a map by evidence needs exact positions, and these have known errors; leave the "
-            "errors out, or give --cell for a fixed grid"
+            "a map by evidence needs exact positions, but these have known errors; omit the "
+            "errors, or give --cell for a fixed grid"
         )
     longest = int(data.row_sizes.max())
     windows = {h.name: leaf_window(h, longest, is_regular=data.is_regular) for h in hypotheses}

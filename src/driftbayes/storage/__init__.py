@@ -1,4 +1,4 @@
-"""Write files whole or not at all."""
+"""Write files atomically."""
 
 __all__ = ["Outputs", "PathLike", "atomic_path", "atomic_paths"]
 

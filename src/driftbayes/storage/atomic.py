@@ -1,4 +1,4 @@
-"""Write a file or directory whole or not at all."""
+"""Write files and directories atomically."""
 
 import ctypes
 import errno
@@ -18,16 +18,16 @@ from driftbayes.storage.outputs import PathLike, check_store_target, check_targe
 if TYPE_CHECKING:
     import xarray as xr
 
-# What the machine, not our code, can refuse while a file is written.
-_REFUSALS = {
+# Errors of the file system that are reported to the user.
+_REPORTED = {
     *(errno.EACCES, errno.EBUSY, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENAMETOOLONG),
     *(errno.ENOSPC, errno.EPERM, errno.EROFS, errno.EXDEV),
 }
-# Arguments of renameat2, and the errors by which a system or file system refuses it; layered file
-# systems report EXDEV for directories in a lower layer.
+# Arguments of renameat2, and the errors if it is not supported; layered file systems report EXDEV
+# for directories in a lower layer.
 _AT_FDCWD, _NO_REPLACE, _EXCHANGE = -100, 1, 2
-_UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EXDEV}
-# Folders that this process has cleared of the leftovers of others.
+_UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EXDEV}
+# Folders that this process has cleared of temporary files of ended processes.
 _swept: set[Path] = set()
 
 
@@ -35,8 +35,8 @@ _swept: set[Path] = set()
 def atomic_path(path: PathLike) -> Iterator[Path]:
     """Yield a temporary path that becomes `path` when the block ends without an error.
 
-    Whoever looks at `path` sees the old file or the new one, never a part of it. If the block
-    raises, `path` is as it was and the temporary file is gone.
+    A reader of `path` sees the old file or the new one, never a part of it. If the block raises,
+    `path` is unchanged and the temporary file is removed.
 
     Args:
         path: The file to write; its directory must exist.
@@ -47,12 +47,12 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
 
 @contextmanager
 def atomic_paths(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
-    """Yield temporary paths of several files that take their places together.
+    """Yield temporary paths of several files that are renamed together.
 
-    Nothing is renamed until all are written; if one cannot be renamed, those before it are put
-    back. Only a kill in the short time between two renames can leave old and new side by side.
+    Nothing is renamed until all files are written; if one rename fails, the earlier ones are
+    undone. Only a kill between two renames can leave a mixture of old and new files.
     """
-    # Through a link to the file itself, or the rename would put a file in the link's place.
+    # Links are resolved: a rename would replace the link by a file.
     targets = [Path(os.path.realpath(path)) for path in paths]
     names = [os.fspath(path) for path in paths]
     for target, name in zip(targets, names, strict=True):
@@ -68,7 +68,7 @@ def atomic_paths(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
                 temporary.chmod(target.stat().st_mode & 0o777)
         with ExitStack() as undo:
             for temporary, target, name in zip(temporaries, targets, names, strict=True):
-                _put(temporary, target, name, undo if len(targets) > 1 else None)
+                _rename(temporary, target, name, undo if len(targets) > 1 else None)
             undo.pop_all()
     except OSError as error:
         _refuse(error, names[0])
@@ -77,11 +77,11 @@ def atomic_paths(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
             temporary.unlink(missing_ok=True)
 
 
-def _put(temporary: Path, target: Path, name: str, undo: ExitStack | None) -> None:
-    """Give a file its name; `undo` is told how to take that back."""
+def _rename(temporary: Path, target: Path, name: str, undo: ExitStack | None) -> None:
+    """Rename a temporary file to its target, and register the reverse in `undo`."""
     existed = target.exists()
     if not permission(target, name):
-        _put_new(temporary, target, name)
+        _rename_announced(temporary, target, name)
     elif existed and undo is not None and _exchange(temporary, target):
         # The temporary name now holds the old file.
         undo.callback(os.replace, temporary, target)
@@ -91,22 +91,21 @@ def _put(temporary: Path, target: Path, name: str, undo: ExitStack | None) -> No
         undo.callback(target.unlink, missing_ok=True)
 
 
-def _put_new(temporary: Path, target: Path, name: str) -> None:
+def _rename_announced(temporary: Path, target: Path, name: str) -> None:
     try:
         _rename_new(temporary, target)
     except FileExistsError as error:
-        msg = f"{name!r} has appeared since the command was started, and was kept"
+        msg = f"{name!r} was created by another process after the start; it was not replaced"
         raise DriftbayesError(msg) from error
 
 
 @contextmanager
 def atomic_folder(path: PathLike, *, may_replace: Callable[[Path], bool]) -> Iterator[Path]:
-    """Yield a temporary path for a directory, which becomes `path` likewise.
+    """Yield a temporary path for a directory, which becomes `path` when the block ends.
 
-    Where the system can exchange two names (Linux, on its usual file systems), the old directory or
-    the new one stands under the name at every moment. Elsewhere the old one steps aside first: a
-    process that is killed just then leaves it in a hidden folder, from which the next write in the
-    same place moves it back.
+    If the system can exchange two names (Linux, on common file systems), `path` is always the old
+    or the new directory. Otherwise the old directory is first moved to a hidden folder; if the
+    process is killed at that moment, the next write to the same place moves it back.
     """
     target = Path(os.path.realpath(path))
     name = os.fspath(path)
@@ -120,9 +119,9 @@ def atomic_folder(path: PathLike, *, may_replace: Callable[[Path], bool]) -> Ite
             if file.is_file():
                 _flush(file)
         if not permission(target, name) or not target.exists():
-            _put_new(temporary, target, name)
+            _rename_announced(temporary, target, name)
         elif not _exchange(temporary, target):
-            _step_aside(temporary, target)
+            _replace_folder(temporary, target)
     except OSError as error:
         _refuse(error, name)
     finally:
@@ -131,20 +130,20 @@ def atomic_folder(path: PathLike, *, may_replace: Callable[[Path], bool]) -> Ite
 
 
 def write_netcdf(dataset: "xr.Dataset", path: Path, *, compress: bool = False) -> None:
-    """Write NetCDF 4, or NetCDF 3 where h5netcdf is missing, as on some GPU machines."""
+    """Write NetCDF 4, or NetCDF 3 if h5netcdf is missing, as on some GPU machines."""
     engine: Literal["h5netcdf", "scipy"] = "h5netcdf" if find_spec("h5netcdf") else "scipy"
     encoding: dict[str, dict[str, Any]] = {}
     for key, variable in dataset.variables.items():
         encoding[str(key)] = {"_FillValue": None}
         if compress and engine == "h5netcdf" and variable.dtype.kind in "if":
             encoding[str(key)] |= {"zlib": True, "complevel": 9, "shuffle": True}
-    # By way of the memory: a file on a full disk is then given up, not half-written.
+    # Encoded in memory first, so that a full disk cannot leave a partial file.
     with atomic_path(path) as temporary:
         temporary.write_bytes(dataset.to_netcdf(engine=engine, encoding=encoding))
 
 
-def _step_aside(temporary: Path, target: Path) -> None:
-    """Replace a directory in two renames, where one system call cannot."""
+def _replace_folder(temporary: Path, target: Path) -> None:
+    """Replace a directory in two renames, on systems without an exchange."""
     backup = backup_folder(target)
     backup.mkdir()
     old = backup / target.name
@@ -161,14 +160,14 @@ def _step_aside(temporary: Path, target: Path) -> None:
 
 
 def _sweep_once(folder: Path) -> None:
-    """Remove leftovers from a folder, once in a process: stores write many files in one folder."""
+    """Remove old temporary files from a folder, once per process, as stores have many files."""
     if folder not in _swept:
         _swept.add(folder)
         sweep(folder)
 
 
 def _refuse(error: OSError, name: str) -> NoReturn:
-    if error.errno not in _REFUSALS:
+    if error.errno not in _REPORTED:
         raise error
     raise DriftbayesError(
         f"cannot write {name!r}: {os.strerror(error.errno or 0).lower()}; "
@@ -177,7 +176,7 @@ def _refuse(error: OSError, name: str) -> NoReturn:
 
 
 def _flush(path: Path) -> None:
-    # Without this a power cut after the rename can leave the new name on an empty file.
+    # Otherwise a power failure after the rename could leave an empty file.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -186,17 +185,18 @@ def _flush(path: Path) -> None:
 
 
 def _rename_new(source: Path, target: Path) -> None:
-    """Rename a file or directory to a name that is free."""
+    """Rename a file or directory to an unused name."""
     if _renameat2(source, target, _NO_REPLACE):
         return
     if not source.is_dir():
-        # A second name for the file, which must be new; then the first one goes.
+        # A hard link fails if the target exists.
         try:
             os.link(source, target)
         except FileExistsError:
             raise
         except OSError:
-            # No hard links here. A moment is left between the look and the rename.
+            # Hard links are not supported: another process could create the target before the
+            # rename below.
             pass
         else:
             source.unlink()
@@ -206,31 +206,27 @@ def _rename_new(source: Path, target: Path) -> None:
     source.rename(target)
 
 
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange the names of two files or directories; False where the system cannot.
-
-    At every moment each name stands for one of the two.
-    """
-    return _renameat2(one, other, _EXCHANGE)
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange the names of two files or directories atomically; False if not supported."""
+    return _renameat2(first, second, _EXCHANGE)
 
 
 def _renameat2(source: Path, target: Path, flags: int) -> bool:
-    """Whether the system knows this kind of rename; if so, it is done, or an OSError is raised."""
+    """Rename with flags; return False if the system does not support it."""
     function = _system_call()
     if function is None:
         return False
-    ends = (os.fsencode(source), os.fsencode(target))
-    if function(_AT_FDCWD, ends[0], _AT_FDCWD, ends[1], flags) == 0:
+    if function(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), flags) == 0:
         return True
     number = ctypes.get_errno()
-    if number in _UNKNOWN:
+    if number in _UNSUPPORTED:
         return False
     raise OSError(number, os.strerror(number), str(source), None, str(target))
 
 
 @cache
 def _system_call() -> Any:
-    """renameat2 of the C library; None where there is none, as outside Linux."""
+    """Return renameat2 of the C library; None outside Linux."""
     try:
         function = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):

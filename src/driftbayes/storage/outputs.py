@@ -1,9 +1,9 @@
-"""What a command may write: never what it reads, never over a file without leave.
+"""Protect the inputs of a command, and existing files, from being overwritten.
 
-A command announces what it reads and what it will write before it computes anything. All that can
-be refused is refused then. While the command runs, every file that is written goes through
-`permission`, so that what was not announced, or has appeared in the meantime, is not replaced.
-Outside a command, in Python, nothing is announced and files are replaced as usual.
+A command announces its input and output files before it computes anything, and invalid outputs are
+refused then. While the command runs, `permission` is asked for every file written, so that files
+that were not announced, or were created in the meantime, are not replaced. Outside a command, in
+Python, nothing is announced and files are replaced as usual.
 """
 
 import os
@@ -19,19 +19,19 @@ from driftbayes.storage.leftovers import sweep
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-# Any of these makes a directory a Zarr store, which is one thing and not a place for other files.
+# Files that mark a directory as a Zarr store, in which other files must not be written.
 _STORE_FILES = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
 
 
 class Outputs:
-    """The files that a command reads and those that it will write.
+    """Input and output files of a command.
 
     Every `add_` method checks its file at once and raises `DriftbayesError` if it may not be
     written.
 
     Args:
         reads: Files and directories that the command reads; they need not exist.
-        overwrite: Whether files that exist may be replaced; those that are read never are.
+        overwrite: Whether existing files may be replaced; inputs are never replaced.
     """
 
     def __init__(self, *, reads: Iterable[PathLike] = (), overwrite: bool = False) -> None:
@@ -41,12 +41,12 @@ class Outputs:
         self._folders: list[Path] = []
 
     def add_file(self, path: PathLike, *, is_ours: Callable[[Path], bool] | None = None) -> None:
-        """Announce a file; with `is_ours`, one that driftbayes did not write is kept."""
+        """Announce a file; with `is_ours`, refuse one that driftbayes did not write."""
         target, name = self._checked(path, check_target)
         if target.exists() and is_ours is not None and not is_ours(target):
             raise DriftbayesError(
-                f"{name!r} would be replaced, and driftbayes did not write it; move it away or "
-                "choose another name for the output"
+                f"{name!r} was not written by driftbayes and is not replaced; move it or choose "
+                "another name for the output"
             )
         self._files[target] = name
 
@@ -56,14 +56,14 @@ class Outputs:
         self._files[target] = name
 
     def _checked(self, path: PathLike, check: Callable[[Path, str], None]) -> tuple[Path, str]:
-        """The file, its links resolved, and its name; refused if it may not be written."""
+        """Return the resolved path and its name; refuse a file that may not be written."""
         target, name = _resolved(path), os.fspath(path)
         self._check_reads(target, name)
         check(target, name)
         _check_store(target, name)
         sweep(target.parent)
         if target in self._files:
-            raise DriftbayesError(f"{name!r} is named for two outputs; give each a name of its own")
+            raise DriftbayesError(f"two outputs have the name {name!r}; choose different names")
         if target.exists() and not self.overwrite:
             msg = f"{name!r} already exists; pass --overwrite to replace it, or choose another name"
             raise DriftbayesError(msg)
@@ -76,7 +76,7 @@ class Outputs:
         check: Callable[[Path], None] | None = None,
         continues: bool = False,
     ) -> None:
-        """Announce a directory in which the command writes files as it goes on."""
+        """Announce a directory in which the command writes files while it runs."""
         target = _resolved(path)
         _check_folder_target(target, os.fspath(path))
         if not continues:
@@ -90,7 +90,7 @@ class Outputs:
 
     @contextmanager
     def enforced(self) -> Iterator[None]:
-        """Let the block write what was announced, and new files, and nothing else."""
+        """Allow the block to write announced and new files only."""
         token = _announced.set(self)
         try:
             yield
@@ -106,7 +106,7 @@ class Outputs:
             if self.overwrite:
                 return True
         if os.path.lexists(target):
-            msg = f"{name!r} has appeared since the command was started, and was kept"
+            msg = f"{name!r} was created by another process after the start; it was not replaced"
             raise DriftbayesError(msg)
         return False
 
@@ -115,7 +115,7 @@ class Outputs:
             if target == source or _is_same(target, source):
                 same = "" if name == source_name else f", the same file as {source_name!r},"
                 raise DriftbayesError(
-                    f"{name!r}{same} is read by this command and is never written over; choose "
+                    f"{name!r}{same} is an input of this command and is not replaced; choose "
                     "another name for the output"
                 )
             if source.is_relative_to(target):
@@ -125,8 +125,8 @@ class Outputs:
                 )
             if target.is_relative_to(source) and os.path.lexists(target):
                 raise DriftbayesError(
-                    f"{name!r} is part of {source_name!r}, which this command reads, and is never "
-                    "written over; choose another name for the output"
+                    f"{name!r} is part of {source_name!r}, an input of this command, and is not "
+                    "replaced; choose another name for the output"
                 )
 
 
@@ -134,19 +134,19 @@ _announced: ContextVar[Outputs | None] = ContextVar("driftbayes_outputs", defaul
 
 
 def permission(target: Path, name: str) -> bool:
-    """Whether a file may be replaced, as announced; True where nothing was announced."""
+    """Whether a file may be replaced, as announced; True if nothing was announced."""
     outputs = _announced.get()
     return outputs is None or outputs.may_replace(target, name)
 
 
 def check_target(target: Path, name: str, *, is_store: bool = False) -> None:
-    """Refuse a file that cannot be written, before anything is computed for it."""
+    """Refuse a file that cannot be written."""
     is_folder = target.is_dir()
     if is_folder and not is_store:
         msg = f"{name!r} is a directory, expected a file; add a file name"
     elif not is_folder and os.path.lexists(target) and not target.is_file():
-        # Renaming onto /dev/null would, for root, replace the device by a file.
-        msg = f"{name!r} is not an ordinary file and cannot be replaced; choose another name"
+        # For root, a rename to /dev/null would replace the device by a file.
+        msg = f"{name!r} is not a regular file and cannot be replaced; choose another name"
     elif not target.parent.is_dir():
         msg = f"cannot write {name!r}: its directory does not exist; create it first"
     elif not os.access(target.parent, os.W_OK | os.X_OK):
@@ -157,7 +157,7 @@ def check_target(target: Path, name: str, *, is_store: bool = False) -> None:
 
 
 def check_store_target(target: Path, name: str, is_ours: Callable[[Path], bool]) -> None:
-    """Refuse a directory that cannot be written as a whole."""
+    """Refuse a target that cannot be replaced by a store."""
     if target.is_dir() and not is_ours(target):
         msg = f"{name!r} is a directory that driftbayes did not write; choose another name"
         raise DriftbayesError(msg)
@@ -168,12 +168,12 @@ def check_store_target(target: Path, name: str, is_ours: Callable[[Path], bool])
 
 
 def _check_folder_target(target: Path, name: str) -> None:
-    """Refuse a directory that cannot be made or filled."""
-    there = next(folder for folder in (target, *target.parents) if os.path.lexists(folder))
-    if not there.is_dir():
-        what = "is a file" if there == target else f"is below the file {there.name!r}"
+    """Refuse a directory that cannot be created or written to."""
+    existing = next(folder for folder in (target, *target.parents) if os.path.lexists(folder))
+    if not existing.is_dir():
+        what = "is a file" if existing == target else f"is below the file {existing.name!r}"
         msg = f"{name!r} {what}, expected a directory; choose another name"
-    elif not os.access(there, os.W_OK | os.X_OK):
+    elif not os.access(existing, os.W_OK | os.X_OK):
         msg = f"cannot write {name!r}: its directory is not writable; choose another place"
     else:
         return
@@ -181,7 +181,7 @@ def _check_folder_target(target: Path, name: str) -> None:
 
 
 def _check_store(target: Path, name: str) -> None:
-    """Refuse a place inside a Zarr store, where a file would become part of somebody's data."""
+    """Refuse a path inside a Zarr store, where a file would become part of the data."""
     for folder in target.parents:
         if any((folder / file).is_file() for file in _STORE_FILES):
             msg = f"{name!r} is inside the Zarr store {folder.name!r}; choose a place outside it"
@@ -192,9 +192,9 @@ def _resolved(path: PathLike) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    """Whether two names stand for one file, as hard links do."""
+def _is_same(first: Path, second: Path) -> bool:
+    """Whether two paths are the same file, as hard links are."""
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(first, second)
     except OSError:
         return False

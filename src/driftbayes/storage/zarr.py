@@ -1,10 +1,9 @@
-"""Plain Zarr arrays (format 3), written chunk by chunk, each chunk whole or not at all.
+"""Uncompressed Zarr arrays (format 3), written atomically chunk by chunk.
 
-A Zarr store is a directory with JSON that describes arrays and one file per chunk. The plain kind,
-uncompressed and little-endian, needs nothing but NumPy to write and to read, and every Zarr library
-reads it. A chunk may be written again: the last writer wins, and a reader sees one or the other.
-Each chunk ends with its checksum (Zarr's codec crc32c), which is verified when the chunk is read;
-stores of earlier versions have none.
+A Zarr store is a directory with JSON that describes arrays, and one file per chunk. Uncompressed,
+little-endian chunks need only NumPy, and every Zarr library reads them. A chunk may be written
+again: the last writer wins, and a reader sees the old or the new chunk. Each chunk ends with its
+checksum (codec crc32c of Zarr), which is verified on reading; stores of earlier versions have none.
 """
 
 import itertools
@@ -33,14 +32,14 @@ _POLYNOMIAL, _ALL = 0x82F63B78, 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class ZarrArray:
-    """One array of a store.
+    """An array in a store.
 
     Args:
-        path: Its directory.
-        shape: Its shape.
+        path: Directory of the array.
+        shape: Shape of the array.
         chunks: Shape of a chunk.
-        dtype: Type of its numbers.
-        attributes: What the store says about it.
+        dtype: Type of the numbers.
+        attributes: Attributes of the array.
         has_checksums: Whether each chunk ends with its checksum.
     """
 
@@ -52,17 +51,13 @@ class ZarrArray:
     has_checksums: bool = True
 
     def write(self, values: NDArray[Any], start: Sequence[int]) -> None:
-        """Write a block that begins at a chunk's corner and ends at one or at the array's end."""
-        for low, size, limit, chunk in zip(
-            start, values.shape, self.shape, self.chunks, strict=True
-        ):
-            end = low + size
+        """Write a block aligned with chunks, or with the end of the array."""
+        stop = [low + size for low, size in zip(start, values.shape, strict=True)]
+        for low, end, limit, chunk in zip(start, stop, self.shape, self.chunks, strict=True):
             if low % chunk or end > limit or (end % chunk and end != limit):
                 msg = f"a block from {low} to {end} does not fill chunks of {chunk} up to {limit}"
                 raise DriftbayesError(msg)
-        for corner in self._corners(
-            start, [a + n for a, n in zip(start, values.shape, strict=True)]
-        ):
+        for corner in self._corners(start, stop):
             inside = tuple(
                 slice(c - s, c - s + n) for c, s, n in zip(corner, start, self.chunks, strict=True)
             )
@@ -78,7 +73,7 @@ class ZarrArray:
                 temporary.write_bytes(raw)
 
     def read(self, stop: Sequence[int] | None = None) -> NDArray[Any]:
-        """Read the array up to `stop`; what was never written is NaN or 0."""
+        """Read the array up to `stop`; chunks never written are NaN or 0."""
         shape = self.shape if stop is None else tuple(stop)
         out = np.full(shape, _fill(self.dtype), dtype=self.dtype)
         for corner in self._corners([0] * len(shape), shape):
@@ -93,7 +88,7 @@ class ZarrArray:
         return out
 
     def read_chunk(self, corner: Sequence[int]) -> NDArray[Any]:
-        """Read the chunk that begins at an index."""
+        """Read the chunk that starts at an index."""
         file = self._file(corner)
         name = f"chunk {file.relative_to(self.path)} of {self.path.name!r}"
         try:
@@ -111,17 +106,15 @@ class ZarrArray:
         if self.has_checksums and crc32c(raw[:size]) != int.from_bytes(raw[size:], "little"):
             msg = f"{name} is damaged: its checksum does not match; restore it from a copy"
             raise DriftbayesError(msg)
-        return np.frombuffer(raw, dtype=self.dtype, count=size // self.dtype.itemsize).reshape(
-            self.chunks
-        )
+        return np.frombuffer(raw[:size], dtype=self.dtype).reshape(self.chunks)
 
     def verify(self, stop: Sequence[int]) -> None:
-        """Read every chunk up to an index, and refuse one that is missing or damaged."""
+        """Read every chunk up to an index; refuse a missing or damaged chunk."""
         for corner in self._corners([0] * len(self.shape), stop):
             self.read_chunk(corner)
 
     def is_written(self, corner: Sequence[int]) -> bool:
-        """Whether the chunk that begins at an index is there."""
+        """Whether the chunk that starts at an index exists."""
         return self._file(corner).exists()
 
     def _corners(self, start: Sequence[int], stop: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -142,8 +135,8 @@ def create_group(
     for name, described in metadata.items():
         (root / name).mkdir(parents=True, exist_ok=True)
         _write_json(root / name / _METADATA, described)
-    # Last, so that a store that has this file is complete; with a copy of all descriptions, which
-    # readers over a network would otherwise fetch one by one.
+    # Written last, so that a store with this file is complete. It has a copy of all descriptions,
+    # which readers over a network would otherwise fetch separately.
     _write_json(
         root / _METADATA,
         {
@@ -161,7 +154,7 @@ def create_group(
 
 
 def is_group(path: PathLike) -> bool:
-    """Whether there is a store."""
+    """Whether a directory is a store."""
     return (Path(path) / _METADATA).is_file()
 
 
@@ -180,8 +173,8 @@ def open_array(path: PathLike, name: str) -> ZarrArray:
         plain = codecs in (["bytes"], ["bytes", _CHECKSUM])
         if described["zarr_format"] != 3 or not plain or kind not in _TYPES:
             raise DriftbayesError(
-                f"array {name!r} of {Path(path).name!r} is not of the plain kind that driftbayes "
-                f"writes (type {kind}, codecs {', '.join(codecs)}); convert it first"
+                f"array {name!r} of {Path(path).name!r} is not an uncompressed array (type {kind}, "
+                f"codecs {', '.join(codecs)}); convert it first"
             )
         return ZarrArray(
             path=folder,
@@ -244,11 +237,10 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def crc32c(data: bytes) -> int:
-    """Compute the checksum of Zarr's codec `crc32c`.
+    """Compute the checksum of the Zarr codec `crc32c`.
 
-    It is linear in the bits: the data are cut into pieces of one length whose checksums are
-    computed side by side, then joined two by two, the left one moved on by the length of the
-    right one.
+    The checksum is linear in the bits: the checksums of pieces of equal length are computed in
+    parallel and combined in pairs, after shifting the left one by the length of the right one.
 
     Examples:
         >>> hex(crc32c(b"123456789"))
@@ -256,7 +248,7 @@ def crc32c(data: bytes) -> int:
     """
     if not data:
         return 0
-    # From a start at zero, zeros in front change nothing: all pieces can be of one length.
+    # With an initial value of zero, leading zeros change nothing: all pieces have equal length.
     n_pieces = 1 << max(math.isqrt(len(data)).bit_length() - 1, 0)
     n_words = -(-len(data) // (8 * n_pieces))
     padded = np.zeros(8 * n_words * n_pieces, dtype=np.uint8)
@@ -267,22 +259,22 @@ def crc32c(data: bytes) -> int:
     byte = np.uint64(0xFF)
     for row in words:
         row ^= sums
-        found = tables[7][(row & byte).astype(np.intp)]
+        update = tables[7][(row & byte).astype(np.intp)]
         for i in range(1, 8):
-            found ^= tables[7 - i][((row >> np.uint64(8 * i)) & byte).astype(np.intp)]
-        sums = found.astype(np.uint64)
+            update ^= tables[7 - i][((row >> np.uint64(8 * i)) & byte).astype(np.intp)]
+        sums = update.astype(np.uint64)
     joined, n_bytes = sums.astype(np.uint32), 8 * n_words
     while len(joined) > 1:
-        joined = _apply(_moved_by(n_bytes), joined[::2]) ^ joined[1::2]
+        joined = _apply(_shift(n_bytes), joined[::2]) ^ joined[1::2]
         n_bytes *= 2
-    # What a start from all ones adds is the same for all data of one length.
-    start = _apply(_moved_by(len(data)), np.array([_ALL], dtype=np.uint32))
+    # The contribution of an initial value of all ones depends only on the length.
+    start = _apply(_shift(len(data)), np.array([_ALL], dtype=np.uint32))
     return int(joined[0] ^ start[0]) ^ _ALL
 
 
 @cache
 def _tables() -> NDArray[np.uint32]:
-    """For each byte, its checksum when 0 to 7 bytes of zero follow."""
+    """Return the checksum of each byte followed by 0 to 7 zero bytes."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = (table >> np.uint32(1)) ^ np.where(table & 1, _POLYNOMIAL, 0).astype(np.uint32)
@@ -294,19 +286,19 @@ def _tables() -> NDArray[np.uint32]:
 
 
 @cache
-def _moved_by(n_bytes: int) -> _Words:
-    """What becomes of each bit of a checksum when so many bytes of zero follow."""
+def _shift(n_bytes: int) -> _Words:
+    """Return the image of each bit of a checksum after `n_bytes` zero bytes."""
     if n_bytes == 1:
         bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
         return (bits >> np.uint32(8)) ^ _tables()[0][bits & 0xFF]
-    half = _moved_by(n_bytes // 2)
-    moved = _apply(half, half)
-    return _apply(_moved_by(1), moved) if n_bytes % 2 else moved
+    half = _shift(n_bytes // 2)
+    shifted = _apply(half, half)
+    return _apply(_shift(1), shifted) if n_bytes % 2 else shifted
 
 
 def _apply(images: _Words, values: _Words) -> _Words:
-    """A linear map, given by the images of the bits, of some values."""
-    found = np.zeros_like(values)
+    """Apply a linear map, given by the images of the bits."""
+    result = np.zeros_like(values)
     for bit, image in enumerate(images):
-        found ^= np.where((values >> np.uint32(bit)) & np.uint32(1), image, np.uint32(0))
-    return found
+        result ^= np.where((values >> np.uint32(bit)) & np.uint32(1), image, np.uint32(0))
+    return result

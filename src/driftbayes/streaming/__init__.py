@@ -27,7 +27,7 @@ __all__ = [
     "tally_of",
 ]
 
-# Imported when they are asked for: a worker process needs no models, and no JAX.
+# Imported on demand: a worker process needs neither models nor JAX.
 __getattr__ = lazy(
     __name__,
     {

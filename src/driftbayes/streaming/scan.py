@@ -1,4 +1,4 @@
-"""From a file to a scan by way of sums, in memory that does not grow with the file."""
+"""Scan a file by sums over its blocks, in memory that does not grow with the file."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,31 +24,31 @@ from driftbayes.storage import PathLike
 from driftbayes.streaming.tally import Prepare, Tally, TallySpec, read_prepared, tally_block
 from driftbayes.streaming.workers import Progress, Workers
 
-# Scales of the data are taken from about so many positions.
+# Approximate number of positions from which scales of the data are estimated.
 SAMPLE_POINTS = 1 << 20
-# Measured with Zarr, Parquet and CSV in two dimensions (`benchmarks/throughput.py` measures it):
-# bytes for each observation of a block, and for a process.
+# Bytes per observation of a block, and per process, measured with Zarr, Parquet and CSV in two
+# dimensions by `benchmarks/throughput.py`.
 _PER_POINT, _PER_PROCESS = 150, 270_000_000
-# Sums of this many kinds at each sampling time: lengths of runs and sizes of steps differ.
+# Number of sums at each sampling time, for different lengths of runs.
 _KINDS = 4
-# Share of odd intervals in the first trajectories with which the others are looked at.
+# Maximum share of irregular intervals in the first trajectories; the whole file is checked later.
 _MAX_STRAYS_FIRST = 0.2
 
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """How a file is read in blocks.
+    """Options for reading a file in blocks.
 
     Args:
-        sample_points: About how many positions to keep, in whole trajectories, from which to take
+        sample_points: Approximate number of positions to keep, in whole trajectories, to estimate
             scales; 0 keeps none.
-        prepare: What to do with the trajectories of each block first.
-        checks: Quality control as in `--qc`, with limits from the first trajectories where they
-            come from the data.
-        block_points: Observations in memory at a time, for each worker.
-        workers: Who reads and sums; by default threads.
+        prepare: Function applied to the trajectories of each block.
+        checks: Quality control as in `--qc`; limits that depend on the data come from the first
+            trajectories.
+        block_points: Observations in memory per worker.
+        workers: Workers that read and sum; by default threads.
         scratch: Directory for temporary files.
-        progress: Called with a stage, how many are done, and of how many.
+        progress: Called with the stage, the number done and the total number.
     """
 
     sample_points: int = SAMPLE_POINTS
@@ -63,23 +63,23 @@ class StreamOptions:
 def check_streamable(
     models: Iterable[AbstractModel], gaps: Gaps = "split"
 ) -> tuple[tuple[int, bool], ...]:
-    """Return the moments that models need; refuse what needs more than moments.
+    """Return the moments that models need; refuse models that need more than moments.
 
     Args:
         models: The models.
-        gaps: What a missing fix does; see `displacements`.
+        gaps: Treatment of missing fixes; see `displacements`.
     """
     if gaps != "split":
         raise DriftbayesError(
-            "gaps that are kept as longer steps need the single steps, but only sums are "
-            "kept; use --gaps split, or a part of the data that fits in memory"
+            "gaps kept as longer steps need the single steps, but only sums are available; use "
+            "--gaps split, or a part of the data that fits in memory"
         )
-    found: dict[int, bool] = {}
+    moments: dict[int, bool] = {}
     for model in models:
         needs = model.needs()
         memory = check_summable(needs)
-        found[memory] = found.get(memory, False) or needs.kind == "channels"
-    return tuple(sorted(found.items()))
+        moments[memory] = moments.get(memory, False) or needs.kind == "channels"
+    return tuple(sorted(moments.items()))
 
 
 def tally_file(
@@ -94,19 +94,22 @@ def tally_file(
     snap: bool = True,
     **streaming: Any,
 ) -> tuple[Tally, Mapping[str, Any]]:
-    """Sum over all trajectories of a file what models need, and return its provenance.
+    """Compute the sums that models need over all trajectories of a file.
 
     Args:
         path: The file.
-        models: From the number of dimensions to the models that the sums are for.
+        models: Function from the number of dimensions to the models.
         taus: Requested sampling times.
-        options: How to read the file.
+        options: Reading options.
         n_tau: Steps per run; see `displacements`.
         windows: Which windows of `n_tau` steps to use.
-        gaps: What a missing fix does; only "split" can be streamed.
+        gaps: Treatment of missing fixes; only "split" can be streamed.
         snap: Whether to use the multiples of the recording interval nearest to `taus`; otherwise
             they must be multiples.
         **streaming: Fields of `StreamOptions`.
+
+    Returns:
+        The sums, and the provenance of the data.
     """
     check_cutting(n_tau, windows, gaps)
 
@@ -126,12 +129,15 @@ def tally_file(
 def sample_file(
     path: PathLike, options: ReadOptions | None = None, **streaming: Any
 ) -> tuple[Tally, Mapping[str, Any]]:
-    """Keep some trajectories of a file, chosen by a hash of their content, and sum nothing.
+    """Sample trajectories of a file by a hash of their content, without sums.
 
     Args:
         path: The file.
-        options: How to read the file.
+        options: Reading options.
         **streaming: Fields of `StreamOptions`.
+
+    Returns:
+        A tally with the sample, and the provenance of the data.
     """
     return _reduce(path, options, lambda _, dt: TallySpec((), dt, ()), StreamOptions(**streaming))
 
@@ -140,15 +146,19 @@ def _reduce(
     path: PathLike,
     options: ReadOptions | None,
     spec_for: Callable[[Trajectories, float], TallySpec],
-    how: StreamOptions,
+    stream: StreamOptions,
 ) -> tuple[Tally, Mapping[str, Any]]:
     with plan_blocks(
-        path, options, block_points=how.block_points, scratch=how.scratch, progress=how.progress
+        path,
+        options,
+        block_points=stream.block_points,
+        scratch=stream.scratch,
+        progress=stream.progress,
     ) as plan:
-        tally, provenance = _summed(plan, spec_for, how, 1)
-        # Odd intervals of the first trajectories may hide the usual one of all.
+        tally, provenance = _sum_blocks(plan, spec_for, stream, 1)
+        # Irregular intervals in the first trajectories may hide the interval of the whole file.
         if tally.usual_steps > 1:
-            tally, provenance = _summed(plan, spec_for, how, tally.usual_steps)
+            tally, provenance = _sum_blocks(plan, spec_for, stream, tally.usual_steps)
     tally.check_regular()
     if tally.quality:
         before = list(provenance.get("quality", []))
@@ -156,25 +166,25 @@ def _reduce(
     return tally, provenance
 
 
-def _summed(
+def _sum_blocks(
     plan: Plan,
     spec_for: Callable[[Trajectories, float], TallySpec],
-    how: StreamOptions,
+    stream: StreamOptions,
     n_intervals: int,
 ) -> tuple[Tally, Mapping[str, Any]]:
-    """Sum over all blocks, on so many recording intervals of the first trajectories."""
-    pilot, checks = _pilot(plan, how)
-    # Odd intervals may be more frequent here than in the whole file, which is checked at its end.
+    """Sum over all blocks, with a multiple of the recording interval of the first trajectories."""
+    pilot, checks = _read_pilot(plan, stream)
+    # Irregular intervals may be more frequent here than in the whole file, which is checked later.
     dt = pilot.recording_interval or pilot.interval_but_for(_MAX_STRAYS_FIRST)
     dt = n_intervals * (dt or pilot.regular_interval)
     pilot = pilot.on_interval(dt)
-    share = min(how.sample_points / max(plan.n_points, 1), 1.0)
+    share = min(stream.sample_points / max(plan.n_points, 1), 1.0)
     spec = replace(spec_for(pilot, dt), sampled=share)
-    workers = check_fits(plan.blocks, spec, pilot.n_dim, how.workers)
+    workers = check_fits(plan.blocks, spec, pilot.n_dim, stream.workers)
     provenance = pilot.provenance
     del pilot
-    function = partial(tally_block, prepare=how.prepare, spec=spec, checks=checks)
-    return workers.reduce(function, plan.blocks, Tally.merge, how.progress), provenance
+    function = partial(tally_block, prepare=stream.prepare, spec=spec, checks=checks)
+    return workers.reduce(function, plan.blocks, Tally.merge, stream.progress), provenance
 
 
 def scan_tally(
@@ -188,23 +198,23 @@ def scan_tally(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Scan:
-    """Compare hypotheses along tau on the sums over a file.
+    """Compare hypotheses over tau, from the sums over a file.
 
     Args:
         tally: The sums.
         hypotheses: Model families with their priors, the same at every tau.
-        provenance: Where the data come from.
-        method: Of the evidence; see `scan`.
+        provenance: Provenance of the data.
+        method: Evidence method; see `scan`.
         coords: Coordinates of Laplace's method.
-        prior_probabilities: Probabilities of the models before the data.
-        seed: Of a method that samples.
-        progress: Called with a stage, how many are done, and of how many.
+        prior_probabilities: Prior probabilities of the models.
+        seed: Random seed for sampling methods.
+        progress: Called with the stage, the number done and the total number.
     """
-    many, skipped = tally.displacements()
-    if not many:
+    displacements, skipped = tally.displacements()
+    if not displacements:
         raise DriftbayesError(next(iter(skipped.values())))
     result = scan_displacements(
-        many,
+        displacements,
         hypotheses,
         method=method,
         coords=coords,
@@ -225,60 +235,59 @@ def scan_tally(
     return replace(result, skipped=skipped, attributes=attributes)
 
 
-def _pilot(
-    plan: Plan, how: StreamOptions
+def _read_pilot(
+    plan: Plan, stream: StreamOptions
 ) -> tuple[Trajectories, tuple[quality.AbstractCheck, ...]]:
-    """The first trajectories that are left, and quality control with the limits that they give."""
+    """Read the first trajectories that pass quality control, and fix its limits with them."""
     for block in (plan.pilot, *plan.blocks):
         try:
-            pilot = read_prepared(block, how.prepare)
-            if how.checks is None:
+            pilot = read_prepared(block, stream.prepare)
+            if stream.checks is None:
                 return pilot, ()
-            chosen = quality.fixed_by(pilot, how.checks)
-            # They tell the recording interval; what was done is counted block by block.
-            return replace(quality.apply(pilot, chosen), provenance=pilot.provenance), chosen
+            checks = quality.fix_limits(pilot, stream.checks)
+            # Repairs are recorded later, for each block.
+            return replace(quality.apply(pilot, checks), provenance=pilot.provenance), checks
         except NothingLeftError:
             continue
-    msg = "no trajectory is left; leave out --drop-short or --qc, or give wider limits"
-    raise DriftbayesError(msg)
+    raise DriftbayesError("no trajectory is left; omit --drop-short or --qc, or give wider limits")
 
 
 def _check_axes(models: Iterable[AbstractModel], pilot: Trajectories) -> None:
-    """Refuse models that need common axes, where each trajectory has its own."""
-    found = ground_of(pilot)
-    if found is None or found[0].frame != "transported":
+    """Refuse models that need common axes in the transported frame."""
+    ground = ground_of(pilot)
+    if ground is None or ground[0].frame != "transported":
         return
     for model in models:
         if model.needs().axes:
             raise DriftbayesError(
-                f"{model.name} needs axes that all trajectories share, which a file that is read "
-                "in blocks has not in the transported frame; pass --frame local, or use a part of "
-                "the data that fits in memory"
+                f"{model.name} needs axes that all trajectories share, which a file read in blocks "
+                "does not have in the transported frame; pass --frame local, or use a part of the "
+                "data that fits in memory"
             )
 
 
 def check_fits(blocks: Sequence[Block], spec: TallySpec, n_dim: int, workers: Workers) -> Workers:
-    """Refuse a file whose sums would not fit into the memory of this machine."""
+    """Limit the number of threads to the memory; refuse a file that does not fit."""
     n = workers.at_once(len(blocks))
     largest = max(block.n_points for block in blocks)
     sizes = [memory * (n_dim + 1 if apart else 1) for memory, apart in spec.memories]
     tally = len(spec.strides) * _KINDS * 8 * sum(size**2 for size in sizes)
-    # A result may wait for its turn while the next block is summed.
-    one = _PER_POINT * largest + 2 * tally
+    # A result may wait to be merged while the next block is summed.
+    per_worker = _PER_POINT * largest + 2 * tally
     if workers.processes is not None:
-        one += _PER_PROCESS
+        per_worker += _PER_PROCESS
     budget = memory_budget()
     if workers.processes is None and workers.threads is None and n > 1:
-        n = max(min((budget - tally) // one, n), 1)
+        n = max(min((budget - tally) // per_worker, n), 1)
         workers = replace(workers, threads=n)
-    # One tally more: the total.
-    needed = n * one + tally
+    # The last term is the total.
+    needed = n * per_worker + tally
     if needed > budget:
         raise DriftbayesError(
             f"{n} worker{'s' if n > 1 else ''} with blocks of up to {largest:,} points and sums of "
-            f"{readable_size(tally)} would take about {readable_size(needed)} of memory, and "
-            f"{readable_size(budget)} may be used here; use fewer workers (--workers), smaller "
-            "blocks (--block-points) or fewer sampling times (a trajectory is never cut), or set "
+            f"{readable_size(tally)} would take about {readable_size(needed)} of memory, more than "
+            f"the available {readable_size(budget)}; use fewer workers (--workers), smaller blocks "
+            "(--block-points) or fewer sampling times (a trajectory is never cut), or set "
             f"{MEMORY_VARIABLE}={readable_size(needed).replace(' ', '')}"
         )
     return workers

@@ -1,6 +1,6 @@
-"""Sums that a scan needs of some trajectories: a few kilobytes for each sampling time.
+"""Sums over trajectories for a scan, a few kilobytes per sampling time.
 
-Worker processes import this module, and neither JAX nor a model.
+Worker processes import this module, but neither JAX nor a model.
 """
 
 import hashlib
@@ -24,22 +24,22 @@ from driftbayes.typing import FloatArray, IntArray
 if TYPE_CHECKING:
     from driftbayes.likelihood import SummedDisplacements
 
-# Positions of one trajectory that a sample takes at the most.
+# Maximum number of positions of one trajectory in a sample.
 _MAX_SAMPLE_LENGTH = 1 << 18
 Prepare: TypeAlias = Callable[[Trajectories], Trajectories]
 
 
 @dataclass(frozen=True)
 class TallySpec:
-    """What to sum.
+    """Specification of the sums.
 
     Args:
         strides: Sampling times in recording intervals.
-        dt: Recording interval, to a fraction of a thousandth.
-        memories: Longest window of each kind of moments, and whether axes are kept apart.
+        dt: Recording interval, with a relative error below 0.001.
+        memories: Maximum window of each kind of moments, and whether axes are summed separately.
         n_tau: Steps per run; see `displacements`.
         windows: Which windows of `n_tau` steps to use.
-        sampled: Which fraction of the trajectories to keep, for scales of the data.
+        sampled: Fraction of the trajectories to keep, to estimate scales of the data.
     """
 
     strides: tuple[int, ...]
@@ -61,12 +61,12 @@ class StrideSums:
 
 @dataclass
 class ExactSum:
-    """A sum of floats without rounding: by exponent, the sum of the mantissas."""
+    """A sum of floats without rounding, as sums of mantissas for each exponent."""
 
     bins: Counter[int] = field(default_factory=Counter)
 
     def add(self, values: FloatArray) -> None:
-        """Add numbers, all finite."""
+        """Add finite numbers."""
         mantissa, exponent = np.frexp(values)
         whole = np.ldexp(mantissa, 53).astype(np.int64)
         for common in np.unique(exponent):
@@ -88,38 +88,38 @@ class ExactSum:
 
 @dataclass(frozen=True)
 class Sample:
-    """Some trajectories, chosen by a hash of what is in them."""
+    """Trajectories selected by a hash of their content."""
 
-    digests: Sequence[bytes]  # hash of each, by which they are sorted in the end
-    row_sizes: IntArray  # number of positions of each
-    positions: FloatArray  # positions, trajectory after trajectory
-    times: FloatArray  # their times
+    digests: Sequence[bytes]  # hash of each trajectory, which sets the final order
+    row_sizes: IntArray  # number of positions of each trajectory
+    positions: FloatArray  # positions, one trajectory after the other
+    times: FloatArray  # times of the positions
 
 
 @dataclass
 class Tally:
-    """Sums over trajectories; two tallies of the same things can be merged.
+    """Sums over trajectories; tallies with the same specification can be merged.
 
     The sums of displacements are rounded, so that their last bits depend on the order of merging;
     the other fields do not.
 
     Args:
-        spec: What was summed.
+        spec: Specification of the sums.
         n_dim: Number of spatial dimensions.
-        length_unit: Name of the unit of positions.
-        time_unit: Name of the unit of times.
+        length_unit: Unit of positions.
+        time_unit: Unit of times.
         at: Sums at each sampling time.
         n_trajectories: Number of trajectories.
         n_points: Number of observations.
         digest: Sum of the hashes of the trajectories.
         products: Sum of elapsed times, each multiplied by its number of recording intervals.
         squares: Sum of the squares of these numbers.
-        span: Time that the longest trajectory lasts.
+        span: Duration of the longest trajectory.
         intervals: Number of intervals of each length; see `Trajectories.interval_counts`.
-        n_unused: Positions that stand between two grids of recording intervals.
-        samples: Trajectories that were kept.
-        spare: The trajectory of the least hash, for want of others.
-        quality: What quality control has done, as recorded in provenance.
+        n_unused: Number of positions between two grids of recording intervals.
+        samples: Sampled trajectories.
+        spare: The trajectory with the smallest hash, used if no other was sampled.
+        quality: Records of quality control, as in provenance.
     """
 
     spec: TallySpec
@@ -141,14 +141,14 @@ class Tally:
 
     def merge(self, other: "Tally") -> "Tally":
         """Add the sums over other trajectories."""
-        done = quality.merged(self.quality, other.quality)
+        records = quality.merge_records(self.quality, other.quality)
         total = self if other.n_points == 0 else other
         if self.n_points and other.n_points:
-            total = self._merged(other)
-        total.quality = done
+            total = self._merge_sums(other)
+        total.quality = records
         return total
 
-    def _merged(self, other: "Tally") -> "Tally":
+    def _merge_sums(self, other: "Tally") -> "Tally":
         mine = (self.n_dim, self.length_unit, self.time_unit)
         theirs = (other.n_dim, other.length_unit, other.time_unit)
         if self.spec != other.spec or mine != theirs:
@@ -156,11 +156,11 @@ class Tally:
                 f"parts of the data differ in dimensions or units: {mine} and {theirs}; "
                 "convert them first"
             )
-        for here, there in zip(self.at, other.at, strict=True):
-            for a, b in zip(here.moments, there.moments, strict=True):
+        for sums, other_sums in zip(self.at, other.at, strict=True):
+            for a, b in zip(sums.moments, other_sums.moments, strict=True):
                 a.merge(b)
-            here.n_particles += there.n_particles
-            here.longest = max(here.longest, there.longest)
+            sums.n_particles += other_sums.n_particles
+            sums.longest = max(sums.longest, other_sums.longest)
         self.n_trajectories += other.n_trajectories
         self.n_points += other.n_points
         self.digest += other.digest
@@ -176,14 +176,14 @@ class Tally:
 
     @property
     def recording_interval(self) -> float:
-        """The interval that fits all times best, as `Trajectories.recording_interval` has it."""
+        """The interval that fits all times best, as in `Trajectories.recording_interval`."""
         return float(self.products.value / self.squares.value)
 
     @property
     def usual_steps(self) -> int:
-        """Recording intervals in the usual interval, as `Trajectories.recording_interval` has it.
+        """Number of recording intervals in the median interval.
 
-        One, unless the first trajectories have so many odd intervals that they hid the usual one.
+        It is 1, unless irregular intervals in the first trajectories hide the median interval.
         """
         counts = self.intervals
         usual = int(np.searchsorted(np.cumsum(counts[1:]), (counts[1:].sum() + 1) // 2)) + 1
@@ -191,32 +191,32 @@ class Tally:
         return usual if odd <= MAX_STRAYS * counts.sum() else 1
 
     def check_regular(self) -> None:
-        """Refuse a file of which the first trajectories hide that its times are irregular."""
+        """Refuse a file with irregular times, unlike its first trajectories."""
         n_odd, n = int(self.intervals[0]), int(self.intervals.sum())
         if n_odd > MAX_STRAYS * n:
             unit = f" {self.time_unit}" if self.time_unit else ""
             raise DriftbayesError(
-                f"times are irregular: {n_odd:,} of {n:,} intervals are no multiples of the "
-                f"recording interval {self.spec.dt:g}{unit} that the first trajectories have; "
-                "resample them, or use a part of the data"
+                f"times are irregular: {n_odd:,} of {n:,} intervals are not multiples of the "
+                f"recording interval {self.spec.dt:g}{unit} of the first trajectories; resample "
+                "them, or use a part of the data"
             )
 
     @property
     def stray_note(self) -> str:
-        """As `Trajectories.stray_note`."""
+        """Note on irregular intervals, as in `Trajectories.stray_note`."""
         return stray_note(self.intervals, self.recording_interval, self.time_unit, self.n_unused)
 
     @property
     def fingerprint(self) -> str:
-        """A short hash of positions, times and units, whatever the order of the trajectories."""
+        """Short hash of positions, times and units, independent of the order of trajectories."""
         return _hash(f"{self.digest}|{self.n_dim}|{self.length_unit}|{self.time_unit}")
 
     def displacements(self) -> "tuple[list[SummedDisplacements], dict[float, str]]":
-        """Return what models need at each sampling time, or why there is nothing."""
-        # Workers, which only sum, do without JAX.
+        """Return the displacements at each sampling time, and the reason where there are none."""
+        # Workers do not need JAX.
         from driftbayes import likelihood
 
-        many, skipped = [], {}
+        displacements, skipped = [], {}
         spec, dt = self.spec, self.recording_interval
         cut = f"{spec.n_tau}|{spec.windows}"
         for stride, at in zip(spec.strides, self.at, strict=True):
@@ -244,14 +244,14 @@ class Tally:
                 length_unit=self.length_unit,
                 time_unit=self.time_unit,
             )
-            many.append(summed)
-        return many, skipped
+            displacements.append(summed)
+        return displacements, skipped
 
     def sample(self) -> Trajectories:
-        """Return the trajectories that were kept, in an order independent of the file's."""
+        """Return the sampled trajectories, in an order independent of the file."""
         samples = self.samples or ([] if self.spare is None else [self.spare])
         if not samples:
-            raise DriftbayesError("no trajectories were kept; ask for some in the specification")
+            raise DriftbayesError("no trajectories were sampled; increase sample_points")
         digests = [digest for sample in samples for digest in sample.digests]
         sizes = np.concatenate([sample.row_sizes for sample in samples])
         positions = np.concatenate([sample.positions for sample in samples])
@@ -259,7 +259,7 @@ class Tally:
         order = sorted(range(len(digests)), key=digests.__getitem__)
         starts = np.cumsum(sizes) - sizes
         rows = np.concatenate([np.arange(starts[i], starts[i] + sizes[i]) for i in order])
-        kept = Trajectories(
+        sample = Trajectories(
             positions=positions[rows],
             times=times[rows],
             row_sizes=sizes[order],
@@ -267,20 +267,20 @@ class Tally:
             length_unit=self.length_unit,
             time_unit=self.time_unit,
         )
-        return kept.on_interval(self.recording_interval)
+        return sample.on_interval(self.recording_interval)
 
 
 def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
-    """Sum what a scan needs over trajectories.
+    """Compute the sums for a scan over trajectories.
 
     Args:
-        trajectories: Some or all of the data, trajectories whole.
-        spec: What to sum.
+        trajectories: Whole trajectories, some or all of the data.
+        spec: Specification of the sums.
     """
     if trajectories.position_sd is not None:
         raise DriftbayesError(
             "positions with measurement errors need the single steps, but only sums are "
-            "kept; leave the errors out (--columns sd=), or use a part of the data that fits in "
+            "available; exclude the errors (--columns sd=), or use a part of the data that fits in "
             "memory"
         )
     trajectories.check_usable()
@@ -312,14 +312,14 @@ def tally_of(trajectories: Trajectories, spec: TallySpec) -> Tally:
         if len(chosen):
             tally.samples.append(_sample(tracks, digests, chosen))
         tally.spare = _sample(tracks, digests, np.array([np.argmin(leading)]))
-    # Without a gap, the rows at a stride are known without a look at them.
-    whole, broken = tracks.whole, None
+    # Without gaps, the rows at a stride follow from the stride alone.
+    whole, with_gaps = tracks.whole, None
     if not whole.all():
-        broken = tracks.select(~whole[tracks.trajectory_index]).on_interval(spec.dt)
+        with_gaps = tracks.select(~whole[tracks.trajectory_index]).on_interval(spec.dt)
     for stride, sums in zip(spec.strides, at, strict=True):
         _add_whole(tracks, whole, stride, sums, spec)
-        if broken is not None:
-            _add_broken(broken, stride, sums, spec)
+        if with_gaps is not None:
+            _add_with_gaps(with_gaps, stride, sums, spec)
     return tally
 
 
@@ -330,38 +330,38 @@ def tally_block(
     spec: TallySpec,
     checks: tuple[quality.AbstractCheck, ...] = (),
 ) -> Tally:
-    """Read a block and sum what a scan needs of it."""
-    done: list[dict[str, Any]] = []
+    """Read a block and compute its sums for a scan."""
+    records: list[dict[str, Any]] = []
     try:
         trajectories = read_prepared(block, prepare)
         if checks:
-            # The file itself may tell of earlier ones.
+            # The file may have earlier records.
             n_before = len(trajectories.provenance.get("quality", []))
             trajectories = quality.apply(trajectories, checks)
-            done = trajectories.provenance["quality"][n_before:]
+            records = trajectories.provenance["quality"][n_before:]
     except NothingLeftError as error:
-        # No trajectory of this part is left.
+        # No trajectory of this block is left.
         return Tally(spec, 0, "", "", [], quality=error.quality)
-    return replace(tally_of(trajectories, spec), quality=done)
+    return replace(tally_of(trajectories, spec), quality=records)
 
 
 def read_prepared(block: Block, prepare: Prepare | None) -> Trajectories:
     """Read and prepare the trajectories of a block."""
-    found = read_block(block)
-    plane = found.provenance.get("plane")
+    trajectories = read_block(block)
+    plane = trajectories.provenance.get("plane")
     frame = plane.get("frame") if isinstance(plane, Mapping) else None
     if block.options.frame == "auto" and frame == "transported":
         raise DriftbayesError(
-            "some positions lie beyond 80 degrees of latitude, and a file that is read in blocks "
-            "needs one frame for all: pass --frame transported, or --frame local"
+            "some positions are beyond 80 degrees of latitude, and a file read in blocks needs one "
+            "frame for all: pass --frame transported, or --frame local"
         )
-    return found if prepare is None else prepare(found)
+    return trajectories if prepare is None else prepare(trajectories)
 
 
 def _add_whole(
     tracks: Trajectories, whole: np.ndarray, stride: int, sums: StrideSums, spec: TallySpec
 ) -> None:
-    """Add trajectories without a gap."""
+    """Add trajectories without gaps."""
     n_steps = (tracks.row_sizes - 1) // stride
     sums.longest = max(sums.longest, int(n_steps[whole].max(initial=0)))
     used = np.flatnonzero(whole & (n_steps >= (spec.n_tau or 1)))
@@ -375,29 +375,29 @@ def _add_whole(
         moments.add(tracks.positions, firsts, n_steps, stride)
 
 
-def _add_broken(tracks: Trajectories, stride: int, sums: StrideSums, spec: TallySpec) -> None:
+def _add_with_gaps(tracks: Trajectories, stride: int, sums: StrideSums, spec: TallySpec) -> None:
     """Add trajectories with gaps."""
     runs = sampled_runs(tracks, stride * spec.dt, n_tau=spec.n_tau, windows=spec.windows)
     sums.longest = max(sums.longest, runs.longest)
     sums.n_particles += len(np.unique(tracks.trajectory_index[runs.rows[runs.firsts]]))
     x, firsts = tracks.positions[runs.rows], runs.firsts
     for moments in sums.moments:
-        # Rows that are sampled follow one another within a run.
+        # Sampled rows are consecutive within a run.
         moments.add(x, firsts, runs.n_steps, 1)
 
 
 def _digests(tracks: Trajectories) -> list[bytes]:
-    """A hash of the positions and times of each trajectory."""
-    # Every NaN alike: files and processors differ in the bits of theirs.
+    """Hash the positions and times of each trajectory."""
+    # NaN has many bit patterns, which differ between files and processors.
     positions = tracks.positions
     if not tracks.observed.all():
         positions = np.where(np.isnan(positions), np.nan, positions)
-    found = []
+    digests = []
     for first, last in pairwise(tracks.starts.tolist()):
         digest = hashlib.sha256(positions[first:last].data)
         digest.update(tracks.times[first:last].data)
-        found.append(digest.digest())
-    return found
+        digests.append(digest.digest())
+    return digests
 
 
 def _sample(tracks: Trajectories, digests: Sequence[bytes], chosen: IntArray) -> Sample:

@@ -1,4 +1,4 @@
-"""Who does the work: threads of this process, processes of this machine, or a cluster."""
+"""Workers: threads of this process, processes of this machine, or a Dask cluster."""
 
 import os
 import time
@@ -21,24 +21,24 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]
 
-# Results that are merged by one task of a cluster.
+# Results merged by one task of a cluster.
 _BATCH = 8
-# So many workers may die over one block, or in succession; then another would die too.
+# Number of workers that may die on one block, or in succession.
 _MAX_DEATHS = 4
-# A cluster without any worker is waited for so long, in seconds, and looked at so often.
-_MAX_WAIT, _LOOK = 60.0, 5.0
+# Time to wait for a cluster without workers, and interval of checks, in seconds.
+_MAX_WAIT, _CHECK_INTERVAL = 60.0, 5.0
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Where blocks are read and summed.
+    """Workers that read and sum blocks.
 
     Args:
-        processes: Number of worker processes to start on this machine; by default none, and as many
-            threads as there are cores. They are reached by pipes: nothing listens on a port.
+        processes: Number of worker processes on this machine, connected by pipes, not ports; by
+            default none, but one thread per core.
         cluster: Address of the scheduler of a Dask cluster to use instead, such as
             tls://10.0.0.1:8786. Certificates come from the configuration of Dask.
-        threads: Number of threads if there are no processes and no cluster.
+        threads: Number of threads without processes or a cluster.
     """
 
     processes: int | None = None
@@ -46,7 +46,7 @@ class Workers:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Check the arguments."""
         if self.processes is not None and self.cluster is not None:
             raise DriftbayesError("give a number of workers or the address of a cluster, not both")
         for count in (self.processes, self.threads):
@@ -54,10 +54,10 @@ class Workers:
                 raise DriftbayesError(f"expected 1 worker or more, got {count}")
 
     def at_once(self, n_items: int) -> int:
-        """Return how many items this machine has in memory at a time; 0 with a cluster.
+        """Return the number of items that this machine has in memory at once; 0 with a cluster.
 
         Args:
-            n_items: How many there are in all.
+            n_items: Total number of items.
         """
         if self.cluster is not None:
             return 0
@@ -72,14 +72,14 @@ class Workers:
     ) -> Result:
         """Apply a function to all items and merge the results, in the order of the items.
 
-        Each is merged into the total of all before it, whoever did it and whenever it was done: a
-        sum that is rounded is the same to the last bit.
+        The order of merging does not depend on the workers, so that rounded sums are the same to
+        the last bit.
 
         Args:
-            function: To be applied to each; for other processes, importable there.
-            items: One or more.
+            function: Function applied to each item; importable in other processes.
+            items: One or more items.
             merge: Merges the second of two results into the first, and returns it.
-            progress: Called with a stage, how many are done, and of how many.
+            progress: Called with the stage, the number done and the total number.
         """
         if not items:
             raise DriftbayesError("expected one or more blocks, got none")
@@ -92,7 +92,7 @@ class Workers:
 
 @dataclass(frozen=True)
 class _Job(Generic[Item, Result]):
-    """What is done; arguments as for `Workers.reduce`."""
+    """Arguments of `Workers.reduce`."""
 
     function: Callable[[Item], Result]
     items: Sequence[Item]
@@ -101,10 +101,10 @@ class _Job(Generic[Item, Result]):
 
 
 class _Total(Generic[Result]):
-    """Results merged in order; one that comes before its turn waits.
+    """Results merged in the order of the items.
 
     Args:
-        job: What is done.
+        job: The job.
     """
 
     def __init__(self, job: "_Job[Any, Result]") -> None:
@@ -113,20 +113,22 @@ class _Total(Generic[Result]):
         self._value: Result | None = None
         self._n_merged = 0
 
-    def add(self, place: int, result: Result) -> None:
-        """Take the result of one item."""
-        self._waiting[place] = result
+    def add(self, index: int, result: Result) -> None:
+        """Add the result of an item; it is merged after those of all earlier items."""
+        self._waiting[index] = result
         while self._n_merged in self._waiting:
-            following = self._waiting.pop(self._n_merged)
-            first = self._value is None
-            self._value = following if first else self._merge(self._value, following)  # type: ignore[arg-type]
+            next_result = self._waiting.pop(self._n_merged)
+            if self._value is None:
+                self._value = next_result
+            else:
+                self._value = self._merge(self._value, next_result)
             self._n_merged += 1
         if self._progress is not None:
             self._progress("blocks", self._n_merged + len(self._waiting), self._n_items)
 
-    def may_begin(self, place: int, n_workers: int) -> bool:
-        """Whether an item is near enough to its turn, so that few results wait in memory."""
-        return place < min(self._n_merged + 2 * n_workers, self._n_items)
+    def may_begin(self, index: int, n_workers: int) -> bool:
+        """Whether to start an item now: only few results may wait in memory."""
+        return index < min(self._n_merged + 2 * n_workers, self._n_items)
 
     @property
     def is_complete(self) -> bool:
@@ -135,7 +137,7 @@ class _Total(Generic[Result]):
 
     @property
     def value(self) -> Result:
-        """The total."""
+        """The merged result."""
         assert self._value is not None
         return self._value
 
@@ -144,13 +146,12 @@ def _by_threads(n_threads: int, job: _Job[Item, Result]) -> Result:
     total = _Total(job)
     with ThreadPoolExecutor(n_threads) as pool:
         running: dict[Future[Result], int] = {}
-        place = 0
+        index = 0
         try:
             while not total.is_complete:
-                # No more than are being worked on: results that wait take memory.
-                while len(running) < n_threads and total.may_begin(place, n_threads):
-                    running[pool.submit(job.function, job.items[place])] = place
-                    place += 1
+                while len(running) < n_threads and total.may_begin(index, n_threads):
+                    running[pool.submit(job.function, job.items[index])] = index
+                    index += 1
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     total.add(running.pop(future), future.result())
         finally:
@@ -160,7 +161,7 @@ def _by_threads(n_threads: int, job: _Job[Item, Result]) -> Result:
 
 
 def _by_processes(n_processes: int, job: _Job[Item, Result]) -> Result:
-    """Each process has one item at a time; an item that was lost with its process is done again."""
+    """Give each process one item at a time; repeat an item whose process died."""
     total = _Total(job)
     left = deque(range(len(job.items)))
     lost: Counter[int] = Counter()
@@ -168,39 +169,39 @@ def _by_processes(n_processes: int, job: _Job[Item, Result]) -> Result:
     idle: list[Child] = []
     running: dict[Any, tuple[Child, int]] = {}
 
-    def died(place: int, error: ChildDied) -> None:
+    def handle_death(index: int, error: ChildDied) -> None:
         nonlocal n_deaths
         n_deaths += 1
-        lost[place] += 1
-        if max(n_deaths, lost[place]) >= _MAX_DEATHS:
-            raise DriftbayesError(_death(error)) from error
-        left.appendleft(place)
+        lost[index] += 1
+        if max(n_deaths, lost[index]) >= _MAX_DEATHS:
+            raise DriftbayesError(_death_message(error)) from error
+        left.appendleft(index)
 
     try:
         while not total.is_complete:
             while left and len(running) < n_processes and total.may_begin(left[0], n_processes):
-                place = left.popleft()
+                index = left.popleft()
                 try:
                     with single_threaded():
                         child = idle.pop() if idle else Child()
-                    # Known before it is told what to do, so that it is ended whatever happens.
-                    running[child.connection] = child, place
-                    child.send(job.function, job.items[place])
+                    # Registered before sending, so that it is always ended.
+                    running[child.connection] = child, index
+                    child.send(job.function, job.items[index])
                 except ChildDied as error:
-                    running = {line: pair for line, pair in running.items() if pair[1] != place}
-                    died(place, error)
-            for line in connection.wait(list(running)):
-                child, place = running[line]
+                    running = {pipe: pair for pipe, pair in running.items() if pair[1] != index}
+                    handle_death(index, error)
+            for pipe in connection.wait(list(running)):
+                child, index = running[pipe]
                 try:
                     result = child.receive()
                 except ChildDied as error:
-                    del running[line]
-                    died(place, error)
+                    del running[pipe]
+                    handle_death(index, error)
                     continue
-                del running[line]
+                del running[pipe]
                 idle.append(child)
                 n_deaths = 0
-                total.add(place, result)
+                total.add(index, result)
     finally:
         for child, _ in running.values():
             child.kill()
@@ -209,20 +210,20 @@ def _by_processes(n_processes: int, job: _Job[Item, Result]) -> Result:
     return total.value
 
 
-def _death(error: ChildDied) -> str:
+def _death_message(error: ChildDied) -> str:
     advice = (
         "they may be out of memory: use fewer workers (--workers) or smaller blocks "
         "(--block-points)"
     )
     if error.code == 1:
-        # What Python itself ends with, when the main module cannot be imported.
+        # The exit code of Python if the main module cannot be imported.
         advice = (
-            "see the error above; a script that uses workers must begin them under "
+            "see the error above; a script that uses workers must start them under "
             "`if __name__ == '__main__':`"
         )
     return (
-        f"{_MAX_DEATHS} workers ended before they had finished a block (the last: "
-        f"{error.reason}); {advice}"
+        f"{_MAX_DEATHS} workers ended before they finished a block (the last: {error.reason}); "
+        f"{advice}"
     )
 
 
@@ -238,7 +239,7 @@ def _on_cluster(address: str, job: _Job[Item, Result]) -> Result:
         arguments = distributed.Security().get_connection_args("client")
         if arguments.get("ssl_context") is None:
             raise DriftbayesError(
-                f"Dask is not configured with the certificates that {address!r} asks for; set "
+                f"Dask is not configured with the certificates that {address!r} requires; set "
                 "distributed.comm.tls (ca-file, client.cert, client.key) in its configuration"
             )
     try:
@@ -265,28 +266,28 @@ def _warn_if_open(address: str) -> None:
     parts = urlsplit(address)
     if parts.scheme != "tls" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
         warnings.warn(
-            f"the connection to {address!r} is not encrypted, and its scheduler runs code for "
-            "whoever connects; use a cluster with certificates (tls://)",
+            f"the connection to {address!r} is not encrypted, and its scheduler runs code from "
+            "any client; use a cluster with certificates (tls://)",
             DriftbayesWarning,
             stacklevel=4,
         )
 
 
 def _by_tasks(client: "Client", job: _Job[Item, Result]) -> Result:
-    """As tasks, a chain of which merges; the scheduler does again what was lost with a worker."""
+    """Submit tasks and a chain of merges; the scheduler repeats those lost with a worker."""
     parts = client.map(job.function, job.items, pure=False)
     total = parts[0]
     for low in range(1, len(parts), _BATCH):
         group = [total, *parts[low : low + _BATCH]]
         total = client.submit(_merge_all, job.merge, group, pure=False)
-    # Parts are kept until the end: what a merge has lost with its worker is made of them again.
+    # Parts are kept until the end, so that a merge lost with its worker can be repeated.
     left = set(parts)
     while left:
         finished = _finished(client, left)
         left -= finished
         for future in finished:
             if future.status != "finished":
-                # One that failed fails all: the message is that of the block.
+                # Raise the error of the block.
                 future.result()
         if job.progress is not None and finished:
             job.progress("blocks", len(job.items) - len(left), len(job.items))
@@ -295,20 +296,20 @@ def _by_tasks(client: "Client", job: _Job[Item, Result]) -> Result:
 
 
 def _finished(client: "Client", futures: set[Any]) -> set[Any]:
-    """Wait for one or more of them, as long as somebody works."""
+    """Wait for one or more futures, while the cluster has workers."""
     import distributed
 
-    alone_since: float | None = None
+    idle_since: float | None = None
     while True:
         try:
-            return set(distributed.wait(futures, _LOOK, "FIRST_COMPLETED").done)
+            return set(distributed.wait(futures, _CHECK_INTERVAL, "FIRST_COMPLETED").done)
         except TimeoutError:
             pass
         now = time.monotonic()
-        alone_since = None if client.nthreads() else alone_since or now
-        if alone_since is not None and now - alone_since > _MAX_WAIT:
+        idle_since = None if client.nthreads() else idle_since or now
+        if idle_since is not None and now - idle_since > _MAX_WAIT:
             raise DriftbayesError(
-                f"the cluster has had no worker for {_MAX_WAIT:g} s; start some that know its "
+                f"the cluster has had no worker for {_MAX_WAIT:g} s; start workers with its "
                 "address, and check whether they run out of memory"
             )
 
@@ -316,7 +317,7 @@ def _finished(client: "Client", futures: set[Any]) -> set[Any]:
 def _merge_all(merge: Callable[[Result, Result], Result], results: Sequence[Result]) -> Result:
     from copy import deepcopy
 
-    # A copy: a task may be done again, and must not find its input changed.
+    # A task may be repeated and must not change its input.
     total = deepcopy(results[0])
     for result in results[1:]:
         total = merge(total, result)

@@ -1,4 +1,4 @@
-"""Sums over displacements, as compiled loops: a pass over the data at the speed of reading them."""
+"""Sums over displacements, computed by compiled loops."""
 
 from driftbayes.sums.windows import WindowGroups, WindowSums, diagonal_sums
 

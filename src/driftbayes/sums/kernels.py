@@ -1,6 +1,6 @@
 """Compiled loops over runs of displacements.
 
-Every sum has one order, written here: no fused or reassociated operations, so that the same runs
+The order of every sum is fixed, without fused or reassociated operations, so that the same runs
 give the same bits on any processor and with any number of threads.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 from driftbayes.kernels.compiled import compiled
 from driftbayes.typing import FloatArray, IntArray
 
-# Steps that are summed before the sum joins the total, so that rounding grows slowly.
+# Steps are summed in chunks, to reduce rounding errors.
 _CHUNK = 4096
 
 
@@ -24,17 +24,18 @@ def add_runs(
     group_of: IntArray,
     sums: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
-    """Add products of runs to sums over their windows; see `WindowSums` for what is summed.
+    """Add products of runs to the sums of `WindowSums`.
 
     Args:
-        source: Positions, or steps, one row each.
-        runs: Row at which each run begins, and its number of steps.
+        source: Positions or steps, one per row.
+        runs: First row of each run, and its number of steps.
         stride: Rows from one position of a run to the next; 0 if rows are steps.
-        pairs: Columns to multiply and the place of the sum, one row each; the column after the
-            last of `source` is 1 everywhere.
-        group_of: Place in the first windows of windows of each length.
-        sums: First windows (group, place, step, step), products at a lag (place, lag) and at the
-            ends of runs (place, step, step). Of squares the upper triangle is added to.
+        pairs: Two columns to multiply and the index of their sum, per row; the column after the
+            last one of `source` is 1 everywhere.
+        group_of: Index of the group of first windows of each length.
+        sums: Sums over first windows (group, pair, step, step), lagged products (pair, lag) and
+            products at the ends of runs (pair, step, step). Square matrices have only their upper
+            triangles.
     """
     firsts, n_steps = runs
     first, lagged, ends = sums
@@ -57,13 +58,13 @@ def add_runs(
                     before = after
         size = min(n, memory)
         for k in range(len(pairs)):
-            u, v, place = columns[pairs[k, 0]], columns[pairs[k, 1]], pairs[k, 2]
-            _add_triangle(u[:size], v[:size], 1.0, first[group_of[size], place])
+            u, v, pair = columns[pairs[k, 0]], columns[pairs[k, 1]], pairs[k, 2]
+            _add_triangle(u[:size], v[:size], 1.0, first[group_of[size], pair])
             if n > memory:
-                _add_lags(u[1:], v[1:], n - memory, lags, lagged[place])
+                _add_lags(u[1:], v[1:], n - memory, lags, lagged[pair])
                 later = n - memory + 1
-                _add_triangle(u[1:size], v[1:size], -1.0, ends[place])
-                _add_triangle(u[later:n], v[later:n], 1.0, ends[place])
+                _add_triangle(u[1:size], v[1:size], -1.0, ends[pair])
+                _add_triangle(u[later:n], v[later:n], 1.0, ends[pair])
 
 
 @compiled()

@@ -1,12 +1,12 @@
 r"""Sums of products of displacements over windows of successive steps.
 
-A run of at most L steps is one window. Of a longer run the first L steps are one, and every later
-step ends another. Over the later windows the product of the steps p and p + lag is
+A run of at most L steps is one window. In a longer run the first L steps are a window, and every
+later step ends another one. The sum of products of steps p and p + lag over the later windows is
 
 $$\sum_{s=1}^{N-L} u_{s+p} v_{s+p+\mathrm{lag}} = \sum_{i=1}^{N-L} u_i v_{i+\mathrm{lag}}
   + \sum_{q=1}^{p} \left( u_{N-L+q} v_{N-L+q+\mathrm{lag}} - u_q v_{q+\mathrm{lag}} \right),$$
 
-so that a run takes L products per step and two triangles, and not L² products per step.
+so that a run needs L products per step and two triangles, instead of L² products per step.
 """
 
 __all__ = ["WindowGroups", "WindowSums", "diagonal_sums"]
@@ -20,19 +20,19 @@ import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.typing import FloatArray, IntArray
 
-# Up to so many products, and runs of so many different lengths, NumPy is done before the compiled
-# loops are loaded, which takes half a second.
+# Up to this many products, and different lengths of runs, NumPy is faster than loading the compiled
+# loops, which takes half a second.
 _MAX_PLAIN, _MAX_PLAIN_LENGTHS = 1 << 25, 64
 
 
 class WindowGroups(NamedTuple):
-    """Windows by length, as the statistics engine takes them; see `SecondMoments`.
+    """Sums over windows, grouped by length; see `SecondMoments`.
 
     Args:
-        forms: (group, column, column, step, step), with one column if columns were summed.
-        orders: Length of the windows of each group, less one.
+        forms: Sums (group, column, column, step, step), with one column if columns were summed.
+        orders: Length of the windows of each group, minus one.
         paired: 1 for first windows, 0 for later ones.
-        predicted: How many steps are predicted from 0, 1, 2, ... earlier ones.
+        predicted: Number of steps predicted from 0, 1, 2, ... earlier ones.
     """
 
     forms: FloatArray
@@ -43,22 +43,21 @@ class WindowGroups(NamedTuple):
 
 @dataclass(eq=False)
 class WindowSums:
-    """Sums of products over windows of runs, to be added to and merged.
+    """Sums of products over windows of runs.
 
     Args:
-        memory: Longest window.
+        memory: Maximum length of a window.
         n_axes: Number of columns of the steps.
-        apart: Whether to keep a sum for each pair of columns; else one over all columns.
-        duration: Whether a further column counts steps: 1 everywhere. Needs `apart`.
-        compiled: Whether to use compiled loops for any amount of data: they have one order of
-            summation, whatever it is.
-        first: For each length of first windows the sums, (place, step, step), upper triangles.
-        lagged: Over later windows the products of their first step with each, (place, lag).
-        ends: Products at the end of long runs less those at their beginning, upper triangles.
-        runs: How many runs there are of each length, those beyond the memory as one.
+        apart: Whether to keep a sum for each pair of columns; otherwise one over all columns.
+        duration: Whether to add a column of ones, which counts steps. Needs `apart`.
+        compiled: Whether to always use compiled loops, whose order of summation is fixed.
+        first: Sums over first windows by length, (pair, step, step), upper triangles.
+        lagged: Products of the first step of later windows with each step, (pair, lag).
+        ends: Products at the end of long runs minus those at their start, upper triangles.
+        runs: Number of runs of each length, up to `memory`.
         n_later: Number of later windows.
         n_steps: Number of steps.
-        longest: Steps of the longest run.
+        longest: Number of steps of the longest run.
     """
 
     memory: int
@@ -75,14 +74,14 @@ class WindowSums:
     longest: int = 0
 
     def __post_init__(self) -> None:
-        """Begin with sums of zero."""
-        n_places = self.n_columns**2
-        self.lagged = np.zeros((n_places, self.memory))
-        self.ends = np.zeros((n_places, self.memory - 1, self.memory - 1))
+        """Set the sums to zero."""
+        n_pairs = self.n_columns**2
+        self.lagged = np.zeros((n_pairs, self.memory))
+        self.ends = np.zeros((n_pairs, self.memory - 1, self.memory - 1))
 
     @property
     def n_columns(self) -> int:
-        """Number of columns that are kept apart."""
+        """Number of columns that are summed separately."""
         return self.n_axes + self.duration if self.apart else 1
 
     def add(self, source: FloatArray, firsts: IntArray, n_steps: IntArray, stride: int = 0) -> None:
@@ -100,8 +99,8 @@ class WindowSums:
         lengths = np.flatnonzero(counts)
         group_of = np.zeros(len(counts), dtype=np.int64)
         group_of[lengths] = np.arange(len(lengths))
-        size, n_places = int(lengths[-1]), self.n_columns**2
-        first = np.zeros((len(lengths), n_places, size, size))
+        size, n_pairs = int(lengths[-1]), self.n_columns**2
+        first = np.zeros((len(lengths), n_pairs, size, size))
         add_runs(
             np.ascontiguousarray(source),
             (np.asarray(firsts, dtype=np.int64), np.asarray(n_steps, dtype=np.int64)),
@@ -121,7 +120,7 @@ class WindowSums:
         """Add the sums over other runs; the last bits depend on the order of merging."""
         mine = (self.memory, self.n_axes, self.apart, self.duration)
         if mine != (other.memory, other.n_axes, other.apart, other.duration):
-            raise DriftbayesError("only sums of the same memory and columns can be merged")
+            raise DriftbayesError("only sums with the same memory and columns can be merged")
         for length, sums in other.first.items():
             self._add_first(length, sums)
         self.lagged += other.lagged
@@ -134,12 +133,12 @@ class WindowSums:
     @property
     def moves(self) -> bool:
         """Whether any step differs from zero."""
-        places = [a * (self.n_columns + 1) for a in range(self.n_axes if self.apart else 1)]
-        later = self.lagged[places, 0].any()
-        return bool(later or any(np.trace(one[p]) for one in self.first.values() for p in places))
+        squares = [a * (self.n_columns + 1) for a in range(self.n_axes if self.apart else 1)]
+        later = self.lagged[squares, 0].any()
+        return bool(later or any(np.trace(s[i]) for s in self.first.values() for i in squares))
 
     def groups(self) -> WindowGroups:
-        """The sums in the form that the statistics engine takes."""
+        """Return the sums in the form that the statistics engine uses."""
         size, n = min(self.longest, self.memory), self.n_columns
         keys = [(length, True) for length in sorted(self.first)]
         keys += [(size, False)] if self.n_later else []
@@ -154,10 +153,11 @@ class WindowSums:
             predicted[:length] += count
         predicted[-1] += self.n_later
         orders = np.array([length - 1 for length, _ in keys])
-        return WindowGroups(forms, orders, np.array([float(one) for _, one in keys]), predicted)
+        paired = np.array([float(is_first) for _, is_first in keys])
+        return WindowGroups(forms, orders, paired, predicted)
 
     def _later(self) -> FloatArray:
-        """Sums over later windows, (place, step, step), upper triangles."""
+        """Return sums over later windows, (pair, step, step), upper triangles."""
         size = self.memory
         later = np.zeros((len(self.lagged), size, size))
         for lag in range(size):
@@ -168,7 +168,7 @@ class WindowSums:
         return later
 
     def _pairs(self) -> IntArray:
-        """Columns to multiply, and the place of their sum."""
+        """Return pairs of columns to multiply, and the index of their sum."""
         if not self.apart:
             return np.array([(a, a, 0) for a in range(self.n_axes)])
         n = self.n_columns
@@ -186,7 +186,7 @@ def _is_large(n_steps: IntArray, n_products: int) -> bool:
 
 
 def diagonal_sums(moment: FloatArray) -> FloatArray:
-    """T with T[..., p, q] the sum of the elements from (p, q) on along the diagonal."""
+    """Return T with T[..., p, q] the sum along the diagonal from (p, q) to its end."""
     sums = moment.copy()
     for p in range(moment.shape[-2] - 2, -1, -1):
         sums[..., p, :-1] += sums[..., p + 1, 1:]
@@ -194,7 +194,7 @@ def diagonal_sums(moment: FloatArray) -> FloatArray:
 
 
 def _filled(upper: FloatArray) -> FloatArray:
-    """Products (column, column, step, step) from their upper triangles: M_ba is M_ab turned."""
+    """Fill products (column, column, step, step) from their upper triangles: M_ba = M_ab^T."""
     lower = np.tril(upper.transpose(1, 0, 3, 2), -1)
     return np.triu(upper) + lower
 
@@ -207,29 +207,29 @@ def _add_plain(
     group_of: IntArray,
     sums: tuple[FloatArray, FloatArray, FloatArray],
 ) -> None:
-    """`kernels.add_runs` in NumPy, for data smaller than the time to load the compiler."""
+    """Add products like `kernels.add_runs`, in NumPy."""
     firsts, n_steps = runs
     first, lagged, ends = sums
     memory = lagged.shape[1]
     for n in np.unique(n_steps).tolist():
         rows = firsts[n_steps == n][:, None] + (stride or 1) * np.arange(n + (stride > 0))
         steps = np.diff(source[rows], axis=1) if stride else source[rows]
-        # Column by column: (column, run, step), contiguous.
+        # Contiguous (column, run, step).
         columns = np.ones((steps.shape[2] + 1, len(rows), n))
         columns[:-1] = steps.transpose(2, 0, 1)
         size, n_later = min(n, memory), n - memory
-        for a, b, place in pairs.tolist():
+        for a, b, pair in pairs.tolist():
             u, v = columns[a], columns[b]
-            first[group_of[size], place, :size, :size] += _products(u[:, :size], v[:, :size])
+            first[group_of[size], pair, :size, :size] += _products(u[:, :size], v[:, :size])
             if n_later <= 0:
                 continue
-            # Not by a matrix product: libraries differ in its last bits with their threads.
-            lagged[place] += [
+            # The last bits of a matrix product depend on the library and its threads.
+            lagged[pair] += [
                 np.einsum("ri,ri->", u[:, 1 : 1 + n_later], v[:, 1 + lag : 1 + lag + n_later])
                 for lag in range(memory)
             ]
-            ends[place] += _products(u[:, n_later + 1 :], v[:, n_later + 1 :])
-            ends[place] -= _products(u[:, 1:memory], v[:, 1:memory])
+            ends[pair] += _products(u[:, n_later + 1 :], v[:, n_later + 1 :])
+            ends[pair] -= _products(u[:, 1:memory], v[:, 1:memory])
 
 
 def _products(u: FloatArray, v: FloatArray) -> FloatArray:

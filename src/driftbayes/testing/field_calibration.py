@@ -1,4 +1,4 @@
-"""Fits of known fields, judged by their own errors."""
+"""Calibration of fits of known fields."""
 
 __all__ = ["CASES", "Case", "judge", "summary"]
 
@@ -37,11 +37,11 @@ _PLAIN = {"fields": (constant, no_gradient), "n_sub": 1}
 
 @dataclass(frozen=True)
 class Case:
-    """Data of one kind, and how they are fitted.
+    """Simulated data and options of their fit.
 
     Args:
-        words: What it is.
-        truth: The field that is judged: "log_kappa", "log_sigma", "log_memory_time" or "flow"; ""
+        words: Description.
+        truth: The field that is tested: "log_kappa", "log_sigma", "log_memory_time" or "flow"; ""
             if nothing varies.
         n_dim: Number of axes.
         simulate: Options of `known_fields.steps` or `known_fields.flights`.
@@ -57,7 +57,7 @@ class Case:
     memory: bool = False
 
     def data(self, seed: int) -> Displacements:
-        """One data set.
+        """Simulate a data set.
 
         Args:
             seed: Random seed.
@@ -69,7 +69,7 @@ class Case:
         return steps(rng, n, self.n_dim, **self.simulate)
 
     def fitted(self, seed: int) -> AveragedFit:
-        """Fit one data set.
+        """Fit a data set.
 
         Args:
             seed: Random seed.
@@ -80,7 +80,7 @@ class Case:
         return fit_field(self.data(seed), FieldPriors(kappa=2 * KAPPA, flow=0.3), **self.fit)
 
     def known(self, x: FloatArray) -> FloatArray:
-        """The field that is judged, at points.
+        """Evaluate the field that is tested.
 
         Args:
             x: Points (point, dim).
@@ -95,7 +95,7 @@ class Case:
 
 
 def _wavy_flow(x: FloatArray) -> FloatArray:
-    """Flow along each axis that varies with the other one, or with x if there is no other."""
+    """Evaluate a flow along each axis that varies with the other axis, or with x in 1-D."""
     out: FloatArray = SIGMA * np.sin(2 * np.pi * x[:, ::-1])
     return out
 
@@ -156,14 +156,14 @@ CASES = {
 
 
 def judge(name: str, seed: int) -> tuple[FloatArray, float]:
-    """Scaled errors of a fit at places of a grid, and ln K of what varies.
+    """Fit a data set; return its scaled errors on a grid, and ln K of the varying field.
 
     Args:
         name: The case.
         seed: Random seed.
 
     Returns:
-        (field - truth)/error, empty if nothing varies; ln K of the hypothesis that is true over the
+        (field - truth)/error, empty if nothing varies; ln K of the true hypothesis against the
         homogeneous model, or of any field if nothing varies.
     """
     case = CASES[name]
@@ -172,17 +172,17 @@ def judge(name: str, seed: int) -> tuple[FloatArray, float]:
         return np.empty(0), fit.log_bayes_factor_inhomogeneous
     axis = np.linspace(0.1, 0.9, 9) if case.memory else np.linspace(0.05, 0.95, 10)
     x = np.stack([a.ravel() for a in np.meshgrid(*[axis] * case.n_dim)], axis=-1)
-    found = fit.at(x)
-    z = (found[case.truth] - case.known(x)) / found[f"{case.truth}_sd"]
+    fitted = fit.at(x)
+    z = (fitted[case.truth] - case.known(x)) / fitted[f"{case.truth}_sd"]
     varies = {"log_kappa": "kappa", "log_sigma": "sigma", "log_memory_time": "time"}
     return z.ravel(), fit.log_bayes_factors[varies.get(case.truth, "flow")]
 
 
 def summary(judged: Sequence[tuple[FloatArray, float]]) -> dict[str, float]:
-    """Mean of z with its error, standard deviation, coverage of 95 %, and ln K of all data sets.
+    """Summarise z (mean with error, sd, coverage of 95 %) and ln K over data sets.
 
     Args:
-        judged: What `judge` says of each data set.
+        judged: From `judge`, for each data set.
     """
     log_ks = np.array([log_k for _, log_k in judged])
     out = {

@@ -1,7 +1,8 @@
-"""Particles in known fields of dispersion, simulated by many small steps.
+"""Simulation of particles in known fields of dispersion, in many small steps.
 
-Without memory: a diffusivity on the unit interval or square, with reflecting walls. With memory:
-random flight whose velocity scale, memory time or mean flow varies, without walls.
+Particles without memory have a diffusivity on the unit interval or square, with reflecting walls.
+Particles with memory follow a random flight with varying velocity scale, memory time or mean flow,
+without walls.
 """
 
 __all__ = [
@@ -33,22 +34,22 @@ Function: TypeAlias = Callable[[FloatArray], FloatArray]
 
 
 def wavy(x: FloatArray, size: float) -> FloatArray:
-    """One wave along each axis, about one.
+    """Evaluate a sine wave along each axis around one.
 
     Args:
         x: Points (point, dim).
-        size: By how much it varies.
+        size: Amplitude.
     """
     out: FloatArray = 1 + size * np.prod(np.sin(2 * np.pi * x), axis=1)
     return out
 
 
 def wavy_gradient(x: FloatArray, size: float) -> FloatArray:
-    """Gradient of `wavy`, (point, dim).
+    """Evaluate the gradient of `wavy`, (point, dim).
 
     Args:
         x: Points (point, dim).
-        size: By how much it varies.
+        size: Amplitude.
     """
     angle = 2 * np.pi * x
     out = np.empty_like(x)
@@ -60,22 +61,22 @@ def wavy_gradient(x: FloatArray, size: float) -> FloatArray:
 
 
 def wave(x: FloatArray) -> FloatArray:
-    """κ that varies by 70 % over the unit interval or square."""
+    """Evaluate a κ that varies by 70 % over the unit interval or square."""
     return KAPPA * wavy(x, 0.7)
 
 
 def wave_gradient(x: FloatArray) -> FloatArray:
-    """Gradient of `wave`."""
+    """Evaluate the gradient of `wave`."""
     return KAPPA * wavy_gradient(x, 0.7)
 
 
 def constant(x: FloatArray) -> FloatArray:
-    """Constant κ."""
+    """Return a constant κ."""
     return np.full(len(x), KAPPA)
 
 
 def no_gradient(x: FloatArray) -> FloatArray:
-    """Gradient of a constant κ."""
+    """Return the gradient of a constant κ."""
     return np.zeros_like(x)
 
 
@@ -89,16 +90,16 @@ def steps(
     flow: Function | None = None,
     n_sub: int = 20,
 ) -> Displacements:
-    """Displacements of particles that start anywhere in the unit square, one step each.
+    """Simulate one displacement each of particles that start anywhere in the unit square.
 
     Args:
-        rng: Random numbers.
+        rng: Random number generator.
         n: Number of particles.
         n_dim: Number of axes.
         fields: κ and its gradient as functions of positions.
         tau: Sampling time.
         flow: Flow (point, dim) as a function of positions.
-        n_sub: Small steps in each.
+        n_sub: Small steps per sampling time.
     """
     kappa, gradient = fields
     first = rng.uniform(size=(n, n_dim))
@@ -121,18 +122,19 @@ def flights(
     flow: Function | None = None,
     n_sub: int = 30,
 ) -> Displacements:
-    """Tracks that start anywhere in the unit square, with velocities of the well-mixed state.
+    """Simulate tracks that start anywhere in the unit square, with well-mixed velocities.
 
-    Thomson's model for U less the flow, with its quadratic terms: not the form of the likelihood.
+    Uses Thomson's model for U minus the flow, with its quadratic terms, which differs from the form
+    of the likelihood.
 
     Args:
-        rng: Random numbers.
+        rng: Random number generator.
         shape: Number of tracks, and of steps in each.
         n_dim: Number of axes.
-        sizes: By how much the velocity scale and the memory time vary.
+        sizes: Amplitudes of the velocity scale and the memory time.
         tau: Sampling time.
         flow: Flow (point, dim) as a function of positions.
-        n_sub: Small steps in each.
+        n_sub: Small steps per sampling time.
     """
     n, n_steps = shape
     x = rng.uniform(size=(n, n_dim))

@@ -1,6 +1,6 @@
 r"""The paper's procedure of section 4.3 in plain NumPy and SciPy: slow and independent.
 
-A check of the package and the baseline of its benchmarks; nothing of the package is imported. Every
+It checks the package and is the baseline of its benchmarks; it imports nothing of the package. Each
 log-density includes its full constant. The variance of a displacement is 2 κ τ per axis as τ → ∞.
 
 Arguments have the same meaning in all functions: `dx` are displacements with axes (particle, step,
@@ -43,7 +43,7 @@ _PARAMETERS = {"brownian": ("kappa",), "langevin": ("gamma", "k")}
 
 
 def brownian_log_likelihood(dx: ArrayLike, tau: float, kappa: float) -> float:
-    r"""Log-likelihood of the Brownian model, one normal density per particle and axis.
+    r"""Compute the log-likelihood of the Brownian model, by particle and axis.
 
     $$\ln p = \sum_{p,n,i} \ln \rho_{\mathcal N}(\Delta X^{(p)}_{n,i};\, 0,\, 2\kappa\tau)$$
 
@@ -54,7 +54,7 @@ def brownian_log_likelihood(dx: ArrayLike, tau: float, kappa: float) -> float:
 
 
 def langevin_covariance(n: int, tau: float, gamma: float, k: float) -> Array:
-    r"""Covariance S of `n` successive displacements of one axis under the Langevin model.
+    r"""Compute the covariance S of `n` successive displacements of one axis, Langevin model.
 
     $$S_{ij} = 2k\tau(1 - \varphi(\gamma\tau)) \;\text{if}\; i = j, \qquad
       k\gamma\tau^2\varphi^2(\gamma\tau)\,e^{-(\lvert i-j\rvert-1)\gamma\tau} \;\text{if not}$$
@@ -68,11 +68,11 @@ def langevin_covariance(n: int, tau: float, gamma: float, k: float) -> Array:
 
 
 def langevin_log_likelihood(dx: ArrayLike, tau: float, gamma: float, k: float) -> float:
-    r"""Log-likelihood of the Langevin model, one multivariate normal per particle and axis.
+    r"""Compute the log-likelihood of the Langevin model, by particle and axis.
 
     As in the paper, SciPy factorises the same S for every particle. S is nearly singular for small
     $\gamma\tau$: its condition number is about $N_\tau^2 / \gamma\tau$, and below $\gamma\tau
-    \approx 10^{-8}$ (for 10 steps) SciPy refuses it. `kalman_log_likelihood` has no such limit.
+    \approx 10^{-8}$ (for 10 steps) SciPy rejects it. `kalman_log_likelihood` has no such limit.
 
     Paper: [eq:langevin-likelihood].
     """
@@ -81,7 +81,7 @@ def langevin_log_likelihood(dx: ArrayLike, tau: float, gamma: float, k: float) -
 
 
 def var1_matrices(tau: float, gamma: float, k: float) -> tuple[Array, Array, Array]:
-    r"""Matrices A, C and V of the Langevin model as a VAR(1) process, for one axis.
+    r"""Compute the matrices A, C and V of the Langevin model as a VAR(1) process, for one axis.
 
     $Y_n = (\Delta X_n, U_{n+1})^{\mathrm T}$ obeys $Y_n = A Y_{n-1} + \varepsilon_n$ with
     $\varepsilon_n \sim \mathcal N(0, C)$, and has the stationary variance
@@ -101,7 +101,7 @@ def var1_matrices(tau: float, gamma: float, k: float) -> tuple[Array, Array, Arr
 
 
 def kalman_log_likelihood(dx: ArrayLike, tau: float, gamma: float, k: float) -> float:
-    r"""Log-likelihood of the Langevin model by a Kalman filter for the unseen velocity.
+    r"""Compute the log-likelihood of the Langevin model by a Kalman filter for the velocity.
 
     A second derivation: the joint density is the product of the densities of each displacement
     given those before it, $\mathcal N(\Delta X_n; \varphi\tau\,m_n, s_n)$, where $m_n$ is the mean
@@ -117,11 +117,11 @@ def kalman_log_likelihood(dx: ArrayLike, tau: float, gamma: float, k: float) -> 
 def kalman_log_likelihood_irregular(
     x: ArrayLike, times: ArrayLike, gamma: float, k: float, sd: ArrayLike = 0.0
 ) -> float:
-    r"""Log-likelihood of one Langevin trajectory seen at any times, with errors of position.
+    r"""Compute the log-likelihood of a Langevin trajectory at any times, with position errors.
 
-    The density of $y_1, \dots, y_n$ given $y_0$, where $y_i \sim \mathcal N(X(t_i), \sigma_i^2)$.
-    The start is unknown; a flat prior makes it $X_0 \sim \mathcal N(y_0, \sigma_0^2)$. The velocity
-    begins in its stationary distribution. `x` are observed positions with axes (time, dim), `times`
+    This is the density of $y_1, \dots, y_n$ given $y_0$, $y_i \sim \mathcal N(X(t_i), \sigma_i^2)$.
+    A flat prior of the start makes it $X_0 \sim \mathcal N(y_0, \sigma_0^2)$. The initial velocity
+    has its stationary distribution. `x` are observed positions with axes (time, dim), `times`
     increase, and `sd` is $\sigma_i \geq 0$ of each position, or one for all. Paper: [eq:var1].
     """
     x, times = np.asarray(x, float), np.asarray(times, float)
@@ -136,7 +136,7 @@ def kalman_log_likelihood_irregular(
     log_likelihood = 0.0
     for y in x.T:
         mean_x, mean_u = y[0], 0.0
-        # Covariance of (X, U), and its determinant carried along as a number of its own: taken as
+        # Covariance of (X, U), and its determinant as a separate number: computed as
         # var_x * var_u - cov**2 it would lose all digits for small gamma * interval.
         var_x, cov, var_u = error_variance[0], 0.0, k * gamma
         determinant = var_x * var_u
@@ -179,7 +179,7 @@ class LaplaceResult:
         posterior_cov: Inverse of the precision J, in the order of `theta_map`.
         log_likelihood_map: Log-likelihood at the posterior mode.
         log_occam: `log_evidence` minus `log_likelihood_map`.
-        n_evaluations: Number of likelihood evaluations, those of the Hessian included.
+        n_evaluations: Number of likelihood evaluations, including those of the Hessian.
         converged: Whether SciPy's optimiser converged.
     """
 
@@ -201,7 +201,7 @@ def laplace_evidence(
     *,
     tolerance: Tolerance = "tight",
 ) -> LaplaceResult:
-    r"""Evidence by Laplace's method in natural parameters, as the paper's section 4.3 has it.
+    r"""Compute the evidence by Laplace's method in natural parameters, as in section 4.3.
 
     $$\ln p(D \mid M) \approx \ln p(D \mid M(\theta^*)) + \ln p(\theta^* \mid M)
       - \tfrac12 \ln \det(J / 2\pi)$$
@@ -243,7 +243,7 @@ def laplace_evidence(
             return negative_log_posterior(u * unit)
 
         if model == "brownian":
-            found = minimize(
+            optimum = minimize(
                 objective,
                 start / unit,
                 jac=lambda u: unit * negative_gradient(u * unit),
@@ -252,8 +252,8 @@ def laplace_evidence(
                 options=options,
             )
         else:
-            found = minimize(objective, start / unit, method="Nelder-Mead", options=options)
-        return unit * found.x, bool(found.success)
+            optimum = minimize(objective, start / unit, method="Nelder-Mead", options=options)
+        return unit * optimum.x, bool(optimum.success)
 
     theta, converged = search(means, np.ones_like(means), {})
     if tolerance == "tight":
@@ -285,7 +285,7 @@ def laplace_evidence(
 def exact_evidence_quadrature(
     dx: ArrayLike, tau: float, model: ModelName, prior_means: Mapping[str, float]
 ) -> float:
-    r"""Evidence by brute force, good to 1e-8 in ln p(D | M).
+    r"""Compute the evidence by quadrature, accurate to 1e-8 in ln p(D | M).
 
     Gauss--Legendre panels over $\ln\kappa$, or over $\ln\gamma$ and, inside, $\ln k$, on the ranges
     where the integrand is above $e^{-50}$ of its maximum. Panels are doubled until two successive
@@ -304,7 +304,7 @@ def exact_evidence_quadrature(
 def simulate_brownian(
     rng: np.random.Generator, n_particles: int, n_steps: int, n_dim: int, tau: float, kappa: float
 ) -> Array:
-    r"""Displacements of the Brownian model, axes (particle, step, dim).
+    r"""Simulate displacements of the Brownian model, axes (particle, step, dim).
 
     Paper: [eq:brownian].
     """
@@ -320,9 +320,9 @@ def simulate_langevin(
     gamma: float,
     k: float,
 ) -> Array:
-    r"""Displacements of the Langevin model, axes (particle, step, dim), without time-step error.
+    r"""Simulate displacements of the Langevin model exactly, axes (particle, step, dim).
 
-    The velocity begins in its stationary distribution and follows the exact transition [eq:var1].
+    The velocity starts in its stationary distribution and follows the exact transition [eq:var1].
     Paper: [eq:langevin].
     """
     transition, noise, stationary = var1_matrices(tau, gamma, k)
@@ -337,19 +337,19 @@ def simulate_langevin(
 
 
 def _varphi(x: float) -> float:
-    """(1 - exp(-x)) / x."""
+    """Compute (1 - exp(-x)) / x."""
     return -expm1(-x) / x
 
 
 def _varphi_complement(x: float) -> float:
-    """1 - varphi(x); by its Taylor series below 1, where the difference would lose digits."""
+    """Compute 1 - varphi(x), by a Taylor series below 1, where the difference loses digits."""
     if x < 1:
         return sum((-1) ** (n + 1) * x**n / factorial(n + 1) for n in range(1, 30))
     return 1 - _varphi(x)
 
 
 def _varphi_curvature(x: float) -> float:
-    """1 - 2 varphi(x) + varphi(2x), of order x²/3; by its Taylor series below 1."""
+    """Compute 1 - 2 varphi(x) + varphi(2x), of order x²/3, by a Taylor series below 1."""
     if x < 1:
         return sum((-1) ** n * (2**n - 2) * x**n / factorial(n + 1) for n in range(2, 35))
     return 1 - 2 * _varphi(x) + _varphi(2 * x)
@@ -365,7 +365,7 @@ def _checked(dx: ArrayLike, tau: float) -> Array:
 
 
 def _prior(model: str, prior_means: Mapping[str, float]) -> tuple[tuple[str, ...], Array]:
-    """Names of the parameters and their prior means, in the same order."""
+    """Return the names of the parameters and their prior means, in the same order."""
     if model not in _PARAMETERS:
         raise ValueError(f"model must be one of {sorted(_PARAMETERS)}, got {model!r}")
     names = _PARAMETERS[model]
@@ -389,7 +389,7 @@ def _multivariate_normal_sum(dx: Array, covariance: Array) -> float:
 
 
 def _innovations(dx: Array, tau: float, gamma: float, k: float) -> tuple[Array, Array]:
-    """Errors of prediction of the Kalman filter, like dx, and their variance at each step."""
+    """Return the innovations of the Kalman filter, like dx, and their variance at each step."""
     transition, noise, stationary = var1_matrices(tau, gamma, k)
     b, a = transition[:, 1]
     (c11, c12), (_, c22) = noise
@@ -399,16 +399,16 @@ def _innovations(dx: Array, tau: float, gamma: float, k: float) -> tuple[Array, 
         s = b**2 * var_u + c11
         innovations[:, n], variances[n] = dx[:, n] - b * mean_u, s
         mean_u = a * mean_u + (a * b * var_u + c12) / s * innovations[:, n]
-        # a² var_u + c22 - (gain)² s on one fraction, where the large terms have cancelled by hand;
-        # left as it stands it would lose the digits that gamma * tau lacks.
+        # a² var_u + c22 - (gain)² s as one fraction, with large terms cancelled by hand; evaluated
+        # directly, it would lose digits for small gamma * tau.
         spread = b * c12 + a * (a * c11 - b * c12)  # variance of a ε₁ - b ε₂
         var_u = (var_u * spread + c11 * c22 - c12**2) / s
     return innovations, variances
 
 
-def _hessian(f: Callable[[Array], float], theta: Array, relative_step: float = 2e-3) -> Array:
-    """Second derivatives by fourth-order central differences with steps relative to theta."""
-    steps = np.diag(relative_step * theta)
+def _hessian(f: Callable[[Array], float], theta: Array) -> Array:
+    """Compute second derivatives by fourth-order central differences, steps relative to theta."""
+    steps = np.diag(2e-3 * theta)
     first = {-2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12}
     second = {-2: -1 / 12, -1: 16 / 12, 0: -30 / 12, 1: 16 / 12, 2: -1 / 12}
     hessian = np.empty((theta.size, theta.size))
@@ -431,7 +431,7 @@ _DROP = 50.0  # integrands are dropped where they are below exp(-50) of their ma
 def _log_scale_integrand(
     n: int, a: float, b: float
 ) -> tuple[Callable[[ArrayLike], Array], float, float, float]:
-    r"""Integrand over the logarithm of a diffusivity, with its mode and the range that matters.
+    r"""Return the integrand over the log of a diffusivity, its mode and the range to integrate.
 
     $\int_0^\infty \kappa^{-n/2} e^{-a/\kappa - b\kappa}\,\mathrm d\kappa$ with $\kappa = e^u$. The
     logarithm of the integrand is concave in $u$, so its range is found by walking outwards.
@@ -464,7 +464,7 @@ def _log_weighted_sum(log_values: Array, weights: Array) -> float:
 
 
 def _gauss_legendre_panels(low: float, high: float, n_panels: int) -> tuple[Array, Array]:
-    """Nodes and weights of 16-point Gauss--Legendre rules on panels of equal width."""
+    """Return nodes and weights of 16-point Gauss--Legendre rules on panels of equal width."""
     x, w = np.polynomial.legendre.leggauss(16)
     edges = np.linspace(low, high, n_panels + 1)
     half = 0.5 * np.diff(edges)
@@ -477,7 +477,7 @@ def _langevin_evidence(dx: Array, tau: float, means: Array) -> float:
     n_series = dx.shape[0] * dx.shape[2]
 
     def log_integrand(log_gamma: float, n_panels: int) -> float:
-        """Logarithm of the integrand over ln γ, with k integrated out."""
+        """Compute the log of the integrand over ln γ, with k integrated out."""
         gamma = exp(log_gamma)
         innovations, variances = _innovations(dx, tau, gamma, 1.0)
         quadratic = float(np.sum(np.sum(innovations**2, axis=(0, 2)) / variances))
@@ -502,5 +502,5 @@ def _langevin_evidence(dx: Array, tau: float, means: Array) -> float:
         if abs(answer - previous) < 1e-9:
             return answer
         previous = answer
-    msg = f"the integral over gamma did not settle to 1e-9 with 128 panels; the last was {answer}"
+    msg = f"the integral over gamma did not converge to 1e-9 with 128 panels; it was {answer}"
     raise ArithmeticError(msg)

@@ -1,37 +1,29 @@
 """Targets with a known evidence, and a model with many parameters, for tests of samplers."""
 
-__all__ = ["BimodalTarget", "ConstantTarget", "GaussianTarget", "TwoSpeeds"]
+__all__ = ["ConstantTarget", "GaussianTarget", "PeaksTarget", "TwoSpeeds"]
 
 from typing import ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.inference.target import AbstractTarget
-from driftbayes.jax_typing import Key, Leaf, Scalar
+from driftbayes.jax_typing import Leaf, Scalar
 from driftbayes.models import Brownian, Langevin
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.precision import as_leaf
+from driftbayes.typing import FloatArray
 
 
-def _log_normal(z: Array, mean: Array | float, sd: Array | float) -> Scalar:
-    return jnp.sum(-0.5 * ((z - mean) / sd) ** 2 - jnp.log(sd) - 0.5 * np.log(2 * np.pi))
+def _log_normal(z: FloatArray, mean: FloatArray | float, sd: FloatArray) -> FloatArray:
+    """Ln of a product of normal densities over the last axis."""
+    constant = np.sum(np.log(sd)) + 0.5 * len(sd) * np.log(2 * np.pi)
+    return np.asarray(-0.5 * np.sum(((z - mean) / sd) ** 2, axis=-1) - constant)
 
 
-class _StandardPrior(AbstractTarget):
-    """A target with the prior N(0, 1) in each dimension."""
-
-    def log_prior(self, z: Float[Array, " parameter"]) -> Scalar:
-        return _log_normal(z, 0.0, jnp.ones_like(z))
-
-    def sample_prior(self, key: Key) -> Float[Array, " parameter"]:
-        return jax.random.normal(key, (self.n_dim,))
-
-
-class GaussianTarget(_StandardPrior):
+class GaussianTarget(AbstractTarget):
     r"""Prior N(0, 1) and likelihood N(m, s²) in each of n dimensions.
 
     $$Z = \prod_i N(m_i; 0, 1 + s_i^2)$$
@@ -41,25 +33,28 @@ class GaussianTarget(_StandardPrior):
         sd: s.
     """
 
-    mean: Float[Array, " parameter"]
-    sd: Float[Array, " parameter"]
+    def __init__(self, mean: FloatArray, sd: FloatArray) -> None:
+        self.mean, self.sd = np.asarray(mean), np.asarray(sd)
 
     @classmethod
     def make(cls, n_dim: int) -> "GaussianTarget":
         """Make a target with means from 1 to -1 and widths from 0.1 to 0.5."""
-        return cls(jnp.linspace(1.0, -1.0, n_dim), jnp.linspace(0.1, 0.5, n_dim))
+        return cls(np.linspace(1.0, -1.0, n_dim), np.linspace(0.1, 0.5, n_dim))
 
     @property
     def n_dim(self) -> int:
         return len(self.mean)
 
-    def log_likelihood(self, z: Float[Array, " parameter"]) -> Scalar:
-        return _log_normal(z, self.mean, self.sd)
+    def log_densities(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return _log_normal(z, 0.0, np.ones(self.n_dim)), _log_normal(z, self.mean, self.sd)
+
+    def sample_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
+        return rng.normal(size=(n, self.n_dim))
 
     @property
     def log_evidence(self) -> float:
         """Exact log evidence."""
-        return float(_log_normal(self.mean, 0.0, jnp.sqrt(1 + self.sd**2)))
+        return float(_log_normal(self.mean, 0.0, np.sqrt(1 + self.sd**2)))
 
     @property
     def expected_log_likelihood(self) -> float:
@@ -67,61 +62,70 @@ class GaussianTarget(_StandardPrior):
         variance = self.sd**2 / (1 + self.sd**2)
         shift = self.mean * self.sd**2 / (1 + self.sd**2)
         inner = (variance + shift**2) / self.sd**2
-        return float(jnp.sum(-0.5 * inner - jnp.log(self.sd) - 0.5 * np.log(2 * np.pi)))
+        return float(np.sum(-0.5 * inner - np.log(self.sd) - 0.5 * np.log(2 * np.pi)))
 
 
-class BimodalTarget(AbstractTarget):
-    r"""Prior N(0, 3²) and likelihood ½N(+3, 0.5²) + ½N(-3, 0.5²) in n dimensions.
-
-    Both modes lie along the diagonal and have the same height; by symmetry the evidence is that of
-    one of them.
+class PeaksTarget(AbstractTarget):
+    r"""Prior N(0, w²) and a likelihood of two equal peaks of width s, which may coincide.
 
     Args:
-        ones: A vector of ones, as long as there are dimensions.
+        prior_sd: w, of each coordinate.
+        first: Place of one peak.
+        second: Place of the other.
+        sd: s, of each coordinate.
     """
 
-    ones: Float[Array, " parameter"]
+    def __init__(
+        self, prior_sd: FloatArray, first: FloatArray, second: FloatArray, sd: FloatArray
+    ) -> None:
+        self.prior_sd, self.first, self.second, self.sd = map(
+            np.asarray, (prior_sd, first, second, sd)
+        )
 
     @classmethod
-    def make(cls, n_dim: int) -> "BimodalTarget":
-        """Make a target in this number of dimensions."""
-        return cls(jnp.ones(n_dim))
+    def make(cls, n_dim: int) -> "PeaksTarget":
+        """Make a target with prior N(0, 3²) and peaks of width 0.5 at +3 and -3."""
+        ones = np.ones(n_dim)
+        return cls(3 * ones, 3 * ones, -3 * ones, 0.5 * ones)
 
     @property
     def n_dim(self) -> int:
-        return len(self.ones)
+        return len(self.first)
 
-    def log_prior(self, z: Float[Array, " parameter"]) -> Scalar:
-        return _log_normal(z, 0.0, 3.0 * self.ones)
+    def log_densities(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        both = [_log_normal(z, at, self.sd) for at in (self.first, self.second)]
+        return _log_normal(z, 0.0, self.prior_sd), np.logaddexp(*both) - np.log(2)
 
-    def log_likelihood(self, z: Float[Array, " parameter"]) -> Scalar:
-        both = [_log_normal(z, sign * 3.0 * self.ones, 0.5 * self.ones) for sign in (1, -1)]
-        return jnp.logaddexp(both[0], both[1]) - np.log(2)
-
-    def sample_prior(self, key: Key) -> Float[Array, " parameter"]:
-        return 3.0 * jax.random.normal(key, (self.n_dim,))
+    def sample_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
+        return self.prior_sd * rng.normal(size=(n, self.n_dim))
 
     @property
     def log_evidence(self) -> float:
         """Exact log evidence."""
-        return float(_log_normal(3.0 * self.ones, 0.0, jnp.sqrt(9.25) * self.ones))
+        width = np.hypot(self.prior_sd, self.sd)
+        parts = [_log_normal(at, 0.0, width) for at in (self.first, self.second)]
+        return float(np.logaddexp(*parts) - np.log(2))
 
 
-class ConstantTarget(_StandardPrior):
+class ConstantTarget(AbstractTarget):
     """Prior N(0, 1), likelihood 1: the evidence is 1.
 
     Args:
-        zeros: A vector of zeros, as long as there are dimensions.
+        n_dim: Number of dimensions.
     """
 
-    zeros: Float[Array, " parameter"]
+    def __init__(self, n_dim: int) -> None:
+        self._n_dim = n_dim
 
     @property
     def n_dim(self) -> int:
-        return len(self.zeros)
+        return self._n_dim
 
-    def log_likelihood(self, z: Float[Array, " parameter"]) -> Scalar:
-        return 0.0 * jnp.sum(z)
+    def log_densities(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return _log_normal(z, 0.0, np.ones(self.n_dim)), np.zeros(len(z))
+
+    def sample_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
+        return rng.normal(size=(n, self.n_dim))
 
     @property
     def log_evidence(self) -> float:

@@ -1,1 +1,1 @@
-"""The workshop: forced two-dimensional flow, and the particles in it."""
+"""Simulation of forced two-dimensional turbulence with passive particles."""

@@ -1,7 +1,7 @@
 r"""Energy, enstrophy and spectra of the flow, and their budgets over a step.
 
-A step is a chain of changes: linear terms, advection, filter, kick. The change of energy in each is
-a difference of energies, so the changes sum exactly to the change over the step.
+A step applies linear terms, advection, filter and kick in sequence. The change of energy in each is
+a difference of energies, so that the changes sum exactly to the change over the step.
 """
 
 __all__ = ["Budget", "FlowStatistics", "Spectra", "flow_statistics", "spectra", "step_budget"]
@@ -20,12 +20,12 @@ from driftbayes.typing import IntArray
 
 
 def energy_mean(grid: Grid, zeta: Modes) -> Scalar:
-    r"""$\tfrac12\langle|\mathbf u|^2\rangle$, energy per unit area."""
+    r"""Compute the energy per unit area, $\tfrac12\langle|\mathbf u|^2\rangle$."""
     return 0.5 * grid.mean_square(zeta, grid.inverse_k2)
 
 
 def enstrophy_mean(grid: Grid, zeta: Modes) -> Scalar:
-    r"""$\tfrac12\langle\zeta^2\rangle$, enstrophy per unit area."""
+    r"""Compute the enstrophy per unit area, $\tfrac12\langle\zeta^2\rangle$."""
     return 0.5 * grid.mean_square(zeta)
 
 
@@ -87,10 +87,10 @@ class Budget(eqx.Module):
 
     Args:
         linear: Friction, viscosity and the other linear terms.
-        advection: The nonlinear term: zero except for aliasing and the error of the time step.
+        advection: The nonlinear term; zero except for aliasing and time-stepping error.
         filter: Filter and truncation.
         injection: The kick.
-        total: Total change, from the two ends of the step.
+        total: Total change from the start to the end of the step.
     """
 
     linear: Scalar
@@ -108,7 +108,7 @@ class Budget(eqx.Module):
 def step_budget(flow: Flow, state: FlowState, q: Points) -> tuple[Budget, Budget]:
     r"""Compute the budgets of energy and enstrophy over the AB3 step that begins at `state`.
 
-    The work of the kick Δ comes from its own formula, not from a difference:
+    The work of the kick Δ is computed by a formula, not by a difference:
     $$\sum_k \frac{w_k}{k^2 N^4}\,
       \big[\mathrm{Re}(\hat\zeta^*\Delta) + \tfrac12|\Delta|^2\big]$$
     """
@@ -142,7 +142,7 @@ def step_budget(flow: Flow, state: FlowState, q: Points) -> tuple[Budget, Budget
 
 
 def shells(grid: Grid) -> IntArray:
-    """Index of the ring, floor(|k| + 1/2), of each mode on the half-plane; corners included."""
+    """Return the index of the ring, floor(|k| + 1/2), of each mode on the half-plane."""
     return np.floor(grid.kmag + 0.5).astype(np.int64)
 
 
@@ -152,7 +152,7 @@ class Spectra(eqx.Module):
     Args:
         energy: $E(k)$ per unit area; the rings sum to the energy.
         enstrophy: $Z(k)$ per unit area.
-        transfer: $T(k)$, rate at which advection brings energy into the ring.
+        transfer: $T(k)$, rate of energy transfer into the ring by advection.
         flux: $\Pi(k) = -\sum_{k' \le k} T(k')$: energy flux across k towards small scales;
             negative where the cascade is inverse.
     """

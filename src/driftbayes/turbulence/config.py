@@ -29,9 +29,9 @@ _NOT_NEGATIVE = (
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Configuration of a run of the flow with particles: all that is needed to repeat it.
+    """Complete configuration of a run of the flow with particles.
 
-    Times are in the flow's own unit; the domain is 2π wide.
+    Times are in the flow's unit; the domain is 2π wide.
 
     Args:
         grid: Points along each side.
@@ -105,7 +105,7 @@ class RunConfig:
             msg = f"particles must be a whole number from 0 to 10⁸, got {self.particles}"
             raise DriftbayesError(msg)
         if self.spin_up + self.duration <= 0:
-            raise DriftbayesError("spin_up and duration are both 0; give the run some time")
+            raise DriftbayesError("spin_up and duration are both 0; one of them must be positive")
         if self.record_steps < 4:
             raise DriftbayesError(
                 f"record_every must be at least four steps of dt = {self.dt:g}, got "
@@ -116,7 +116,7 @@ class RunConfig:
         if self.snapshot_every:
             self._check_multiple("snapshot_every", "diagnose_every")
         self._check_multiple("spin_up", "diagnose_every")
-        # A ring outside the grid is refused before anything is computed.
+        # Raises an error for a ring outside the grid.
         checked_ring(Grid(self.grid), **self._ring)
 
     @classmethod
@@ -129,18 +129,19 @@ class RunConfig:
         """
         if name not in PRESETS:
             near = did_you_mean(name, PRESETS)
-            msg = f"there is no preset {name!r}; choose one of {', '.join(PRESETS)}{near}"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(
+                f"unknown preset {name!r}; choose from {', '.join(PRESETS)}{near}"
+            )
         return cls(**{**PRESETS[name], **changes})
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "RunConfig":
-        """Return the configuration that `to_json` stored."""
+        """Return the configuration from the content of `to_json`."""
         unknown = sorted(set(stored) - {field.name for field in fields(cls)})
         if unknown:
             raise DriftbayesError(
-                f"the configuration holds {', '.join(unknown)}, which this version of driftbayes "
-                "does not know; use the version that wrote it"
+                f"unknown fields in the configuration: {', '.join(unknown)}; use the version of "
+                "driftbayes that wrote it"
             )
         try:
             return cls(**stored)
@@ -158,11 +159,11 @@ class RunConfig:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def changed(self, **changes: Any) -> "RunConfig":
-        """Return a copy with some fields changed, checked anew."""
+        """Return a validated copy with changed fields."""
         return replace(self, **changes)
 
     def _steps(self, name: str) -> int:
-        """Return a time as an even number of steps: particles move two steps at a time."""
+        """Return a time as an even number of steps, because particles advance two at a time."""
         time = getattr(self, name)
         steps = 2 * round(time / (2 * self.dt))
         if abs(steps - time / self.dt) > _STEP_TOLERANCE:
@@ -175,8 +176,8 @@ class RunConfig:
     record_steps = property(lambda c: c._steps("record_every"), doc="Steps between records.")
     diagnose_steps = property(lambda c: c._steps("diagnose_every"), doc="Steps between rows.")
     snapshot_steps = property(lambda c: c._steps("snapshot_every"), doc="Steps between snapshots.")
-    spin_up_steps = property(lambda c: c._steps("spin_up"), doc="Steps before the release.")
-    duration_steps = property(lambda c: c._steps("duration"), doc="Steps after the release.")
+    spin_up_steps = property(lambda c: c._steps("spin_up"), doc="Steps before release.")
+    duration_steps = property(lambda c: c._steps("duration"), doc="Steps after release.")
 
     @property
     def n_steps(self) -> int:
@@ -194,7 +195,7 @@ class RunConfig:
         return self.n_steps // self.snapshot_steps + 1 if self.snapshot_every else 0
 
     def flow(self) -> Flow:
-        """Return the equation to be solved."""
+        """Return the equation to solve."""
         grid = Grid(self.grid)
         shared = {f.name for f in fields(Dissipation)} & {f.name for f in fields(self)}
         return Flow.make(
@@ -228,7 +229,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "laptop": _LARGE
     | {"grid": 256, "dt": 1e-3, "spin_up": 120.0, "duration": 120.0, "snapshot_every": 2.0}
     | {"k_f": 32.0, "interpolation": "quintic"},
-    # The paper's experiment, with the rate of energy injection that its printed amplitude meant.
+    # The paper's experiment, with the rate of energy injection intended by its amplitude.
     "paper": _LARGE
     | {"grid": 1024, "dt": 2.5e-4, "spin_up": 500.0, "duration": 500.0, "snapshot_every": 10.0}
     | {"k_f": 64.0, "start": "paper"},

@@ -1,4 +1,4 @@
-r"""The vorticity equation: its state, its terms, and one step of it in time.
+r"""The vorticity equation: state, terms and time stepping.
 
 $$\partial_t\zeta + \mathbf u\cdot\nabla\zeta = F + L\zeta, \qquad \zeta = \nabla^2\psi,
   \qquad \mathbf u = (-\psi_y, \psi_x)$$
@@ -8,8 +8,8 @@ $q = F[\hat q]$ with
 $$\hat q(\mathbf k) = \frac{k_x - ik_y}{k^2 N^2}\,\hat\zeta^*(\mathbf k)$$
 on the whole plane. The transform $Q$ of $q^2 = (u^2 - v^2) - 2iuv$ gives advection:
 $$\hat N(\mathbf k) = \frac{(k_x - ik_y)^2\, Q^*(-\mathbf k) - (k_x + ik_y)^2\, Q(\mathbf k)}{4i}$$
-The work equals two real transforms each way in half the calls, and q is the velocity that the
-particles need.
+This costs as much as two real transforms each way, in half the calls, and q is the velocity that
+advects the particles.
 
 The linear terms are integrated exactly. With $e = \exp(L\,\mathrm{d}t)$ a step of AB3 is
 $$\zeta_{n+1} = e\,\zeta_n
@@ -46,12 +46,12 @@ from driftbayes.typing import FloatArray
 Filter = Literal["per-step", "rate", "none"]
 Precision = Literal["double", "single"]
 
-# A smaller damping factor is set to zero: some processors cannot represent its products.
+# Smaller damping factors are set to zero: on some processors their products underflow.
 _MIN_DAMPING = 1e-100
 
 
 class FlowState(eqx.Module):
-    r"""The flow at one instant. Time is `step * dt`, never accumulated.
+    r"""The flow at one instant; its time is `step * dt`.
 
     Args:
         zeta: Transform of the vorticity on the half-plane, always in double precision.
@@ -83,7 +83,7 @@ class Dissipation:
         hyperviscosity: $\nu_h$.
         hyperviscosity_power: p.
         beta: Gradient of the Coriolis parameter; makes L complex.
-        filter: "per-step" as in the paper, where a smaller time step filters more; "rate", the
+        filter: "per-step" as in the paper, with more filtering at smaller time steps; "rate", the
             same per unit time for any time step; or "none".
         filter_dt: Time step at which "rate" equals "per-step".
         truncate: Keep only |kx|, |ky| < n/3, which removes aliasing.
@@ -100,7 +100,7 @@ class Dissipation:
     truncate: bool = False
 
     def rate(self, grid: Grid) -> NDArray[np.float64] | NDArray[np.complex128]:
-        """L(k) on the half-plane; 0 at k = 0."""
+        """Return L(k) on the half-plane; 0 at k = 0."""
         k2, inverse = grid.k2, grid.inverse_k2
         rate = -(
             self.hypofriction * inverse
@@ -113,7 +113,7 @@ class Dissipation:
         return np.asarray(rate)
 
     def damping(self, grid: Grid, dt: float) -> FloatArray:
-        """Factor of each mode in one step: filter, truncation and resolved modes."""
+        """Return the factor of each mode in one step: filter, truncation and mask."""
         damping = grid.resolved
         if self.filter != "none":
             power = dt / self.filter_dt if self.filter == "rate" else 1.0
@@ -124,13 +124,13 @@ class Dissipation:
 
 
 def check_choice(name: str, value: str, known: Collection[str]) -> None:
-    """Raise an error unless a value is one of those known."""
+    """Raise an error unless a value is known."""
     if value not in known:
         raise DriftbayesError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
 
 def exponential_filter(grid: Grid) -> FloatArray:
-    r"""Factor of each mode in one step of the paper's filter.
+    r"""Return the factor of each mode in one step of the paper's filter.
 
     $$F(k) = \exp(-23.6\,(k\Delta x - 0.65\pi)^4) \quad\text{for}\quad k\Delta x > 0.65\pi$$
     """
@@ -139,7 +139,7 @@ def exponential_filter(grid: Grid) -> FloatArray:
 
 
 def velocity(grid: Grid, zeta: Modes) -> Points:
-    """Velocity q = u - iv at the points, in the precision of the vorticity's transform."""
+    """Compute the velocity q = u - iv at the points, in the precision of the vorticity."""
     # On the other half-plane zeta(k) is the conjugate of zeta(-k).
     whole = conjugate_whole(grid, zeta)
     kx, ky = _wavenumbers(grid, grid.kx_whole, zeta)
@@ -148,7 +148,7 @@ def velocity(grid: Grid, zeta: Modes) -> Points:
 
 
 def advection(grid: Grid, q: Points) -> Modes:
-    r"""Transform of $-\mathbf{u}\cdot\nabla\zeta$ on the half-plane, from the velocity u - iv."""
+    r"""Compute $-\mathbf{u}\cdot\nabla\zeta$ on the half-plane from the velocity u - iv."""
     square = jnp.fft.fft2(q * q)
     here, there = square[:, : grid.n // 2 + 1], mirrored_half(grid, square)
     kx, ky = _wavenumbers(grid, grid.kx, q)
@@ -168,11 +168,11 @@ def _wavenumbers(grid: Grid, kx: FloatArray, like: Array) -> tuple[Array, Array]
 
 
 class Flow(eqx.Module):
-    r"""Forced and dissipated two-dimensional flow on a grid, at a time step.
+    r"""Forced and dissipated two-dimensional flow on a grid, with a time step.
 
     In single precision, transforms and tendencies are single. Vorticity, linear terms and forcing
-    stay double, because friction changes a mode by less than the last digit of a single-precision
-    number in a step.
+    stay double, because in one step friction changes a mode by less than the resolution of single
+    precision.
 
     Args:
         grid: The grid.
@@ -284,7 +284,7 @@ class Flow(eqx.Module):
 def ab3_step(
     flow: Flow, state: FlowState, q: Points, kick: Complex[Array, " mode"]
 ) -> tuple[FlowState, Points]:
-    """Step by third-order Adams--Bashforth; needs two RK4 steps before it.
+    """Take a third-order Adams--Bashforth step; needs two RK4 steps before the first.
 
     Args:
         flow: The equation.
@@ -301,7 +301,7 @@ def ab3_step(
 
 
 def ab3_increment(flow: Flow, state: FlowState, tendency: Modes) -> Modes:
-    """Change of the vorticity by advection in a step."""
+    """Compute the change of the vorticity by advection in a step."""
     before, long_before = state.older
     e, dt = _rounded(flow.decay, tendency), _rounded(flow.dt / 12, tendency)
     older = scaled(5 * e, long_before) - scaled(jnp.asarray(16, dt.dtype), before)
@@ -311,11 +311,11 @@ def ab3_increment(flow: Flow, state: FlowState, tendency: Modes) -> Modes:
 def rk4_step(
     flow: Flow, state: FlowState, q: Points, kick: Complex[Array, " mode"]
 ) -> tuple[FlowState, Points]:
-    """Step by fourth-order Runge--Kutta, which starts AB3; arguments as for `ab3_step`."""
+    """Take a fourth-order Runge--Kutta step, to start AB3; arguments as for `ab3_step`."""
     half, dt = jnp.sqrt(flow.decay), flow.dt
 
     def tendency(zeta: Modes) -> Modes:
-        # The stages, too, may hold only resolved modes.
+        # The stages, too, must hold only resolved modes.
         return flow.tendency(flow.velocity(jnp.where(flow.damping > 0, zeta, 0.0)))
 
     zeta = state.zeta

@@ -4,8 +4,8 @@ After each step every mode of the ring receives a kick
 $$\hat\zeta(\mathbf k) \mathrel{+}= \sqrt{\mathrm{d}t\,c\,S(k)/2}\;(\xi_1 + i\xi_2), \qquad
   c = 2\varepsilon N^4 \Big/ \sum_{\mathbf k} S(k)/k^2$$
 so that the mean energy grows at exactly the rate ε per unit area for any time step, resolution and
-stepper. On the column $k_x = 0$ the mode at $-k_y$ is the conjugate of that at
-$k_y$: otherwise part of the kick would never reach the flow.
+stepper. On the column $k_x = 0$ the mode at $-k_y$ is the conjugate of the mode at $k_y$;
+otherwise part of the kick would never reach the flow.
 """
 
 __all__ = ["SHAPES", "Forcing", "checked_ring", "ring_modes"]
@@ -23,7 +23,7 @@ from driftbayes.turbulence.grid import Grid, Modes
 from driftbayes.turbulence.noise import complex_normal
 from driftbayes.typing import FloatArray, IntArray
 
-# Relative variance of the vorticity's kick as a function of |k|.
+# Relative variance of the vorticity kick as a function of |k|.
 SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "paper": lambda kmag: 1 / kmag,
     "equal-energy": lambda kmag: kmag**2,
@@ -32,7 +32,7 @@ SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 
 def ring_modes(k_f: float, width: float) -> IntArray:
-    """Return (kx, ky) of one of each pair ±k with ||k| - k_f| <= width.
+    """Return (kx, ky) of one mode of each pair ±k with ||k| - k_f| <= width.
 
     The order does not depend on the grid, so that the i-th random number goes to the same mode at
     every resolution.
@@ -47,7 +47,7 @@ def ring_modes(k_f: float, width: float) -> IntArray:
 def checked_ring(
     grid: Grid, *, epsilon: float, k_f: float, width: float, shape: str = "paper"
 ) -> IntArray:
-    """Return the modes of a ring, or refuse it; the arguments are those of `Forcing.on_ring`."""
+    """Return the modes of a valid ring; the arguments are those of `Forcing.on_ring`."""
     if shape not in SHAPES:
         msg = f"the forcing's shape must be one of {', '.join(SHAPES)}, got {shape!r}"
         raise DriftbayesError(msg)
@@ -76,11 +76,11 @@ class Forcing(eqx.Module):
     """Kicks on a ring of wavenumbers.
 
     Args:
-        rows: Row of each kicked mode on the half-plane, conjugates on the column kx = 0 included.
+        rows: Row of each forced mode on the half-plane, including conjugates on column kx = 0.
         columns: Its column.
         draw: Index of its random number.
         conjugated: -1 where the conjugate is taken, 1 elsewhere.
-        amplitude: Root mean square of the real and of the imaginary part of its kick in unit time.
+        amplitude: Standard deviation of the real and imaginary parts of its kick per unit time.
         place: Index of the kick of each mode of the half-plane; one past the last if none.
     """
 
@@ -128,7 +128,7 @@ class Forcing(eqx.Module):
     def kicks(
         self, key: UInt32[Array, " 2"], step: Int[Array, ""], dt: Float[Array, ""], n_steps: int
     ) -> Complex[Array, "step mode"]:
-        """Return the kicks at the end of `n_steps` steps from number `step` on."""
+        """Return the kicks at the ends of `n_steps` steps, starting with number `step`."""
         steps = step.astype(jnp.uint32) + jnp.arange(n_steps, dtype=jnp.uint32)[:, None]
         steps, draws = jnp.broadcast_arrays(steps, self.draw)
         noise = complex_normal(key, steps, draws)
@@ -147,6 +147,6 @@ class Forcing(eqx.Module):
             table = jnp.concatenate([kick, jnp.zeros(1, kick.dtype)])
             return zeta + table.at[self.place].get(mode="promise_in_bounds")
 
-        # On a GPU a gather joins the step's pass over memory, where a scatter takes another; on a
-        # CPU a few hundred additions beat half a million look-ups. The sums are the same.
+        # On a GPU a gather is fused into the step's pass over memory, and a scatter is not. On a
+        # CPU a few hundred additions are faster than half a million look-ups. The sums are equal.
         return jax.lax.platform_dependent(zeta, kick, cpu=scatter, default=gather)

@@ -25,7 +25,7 @@ Points: TypeAlias = Complex[Array, "y x"]
 
 
 def scaled(factor: Array | FloatArray, modes: Array) -> Array:
-    """Multiply complex numbers by a factor; a real factor stays real, which halves the work."""
+    """Multiply complex numbers by a factor, with half the work if the factor is real."""
     if jnp.iscomplexobj(factor):
         return jnp.asarray(factor) * modes
     return jax.lax.complex(factor * jnp.real(modes), factor * jnp.imag(modes))
@@ -121,14 +121,13 @@ class Grid(eqx.Module):
         return jnp.fft.irfft2(modes, s=(self.n, self.n))
 
     def mean_square(self, modes: Modes, factor: FloatArray | float = 1.0) -> Array:
-        r"""$\langle f^2 \rangle$ of the field of a transform, each mode multiplied by `factor`."""
+        r"""Return $\langle f^2 \rangle$ of a transform's field, with each mode times `factor`."""
         power = jnp.real(modes) ** 2 + jnp.imag(modes) ** 2
         return jnp.sum(self.weights * factor * power, axis=(-2, -1)) / self.n**4
 
 
-# From k to -k in two ways: on a GPU a look-up at mirrored indices joins the pass over memory that
-# uses it, and concatenation takes passes of its own; on a CPU it is the reverse. The numbers are
-# the same.
+# Two ways from k to -k with equal results: on a GPU a look-up at mirrored indices is fused into the
+# pass over memory that uses it, and concatenation takes extra passes; on a CPU it is the reverse.
 
 
 def conjugate_whole(grid: Grid, modes: Modes) -> Complex[Array, "ky kx_whole"]:
@@ -144,7 +143,7 @@ def conjugate_whole(grid: Grid, modes: Modes) -> Complex[Array, "ky kx_whole"]:
         is_mirrored = column > half
         row = jnp.where(is_mirrored & (row > 0), n - row, row)
         column = jnp.where(is_mirrored, n - column, column)
-        value = _flat_look_up(modes, row, column)
+        value = look_up(modes, row, column)
         return jnp.where(is_mirrored, value, jnp.conj(value))
 
     return jax.lax.platform_dependent(modes, cpu=joined, default=looked_up)
@@ -162,18 +161,18 @@ def mirrored_half(grid: Grid, modes: Complex[Array, "ky kx_whole"]) -> Modes:
     def looked_up(modes: Array) -> Array:
         row, column = _indices(n, half + 1)
         row, column = jnp.where(row > 0, n - row, 0), jnp.where(column > 0, n - column, 0)
-        return _flat_look_up(modes, row, column)
+        return look_up(modes, row, column)
 
     return jax.lax.platform_dependent(modes, cpu=joined, default=looked_up)
 
 
-def _flat_look_up(modes: Array, row: Array, column: Array) -> Array:
-    """Return `modes[row, column]` by one index: pairs of indices would be written to memory."""
+def look_up(modes: Array, row: Array, column: Array) -> Array:
+    """Return `modes[row, column]` by a single index; pairs of indices would use more memory."""
     return modes.ravel().at[row * modes.shape[1] + column].get(mode="promise_in_bounds")
 
 
 def _indices(n_rows: int, n_columns: int) -> tuple[Int[Array, "ky kx"], Int[Array, "ky kx"]]:
-    """Row and column of every element, computed where they are used."""
+    """Return row and column of every element, computed without an array in memory."""
     shape = (n_rows, n_columns)
     return (
         jax.lax.broadcasted_iota(jnp.int32, shape, 0),

@@ -20,10 +20,10 @@ from driftbayes.turbulence.particles import (
 
 # Maximum number of pairs of steps whose kicks are drawn at once.
 _MAX_PAIRS = 64
-# Points along each side from which on a pass of the loop has two pairs: buffers then change places
-# without being copied. Small buffers are copied sooner than a second pair is compiled.
+# Minimum grid size for two pairs per pass of the loop. Buffers are then swapped, not copied; for
+# small buffers compiling a second pair takes longer than the copies.
 _MIN_UNROLLED = 128
-# With this many particles or more it pays to sort them by cell.
+# Minimum number of particles for which sorting by cell pays off.
 _MIN_SORTED = 2**14
 
 # State, field at the particles, and their positions x + iy.
@@ -34,7 +34,7 @@ _Carry: TypeAlias = tuple[FlowState, Field, Positions]
 def begin(
     flow: Flow, state: FlowState, x: Float[Array, "particle 2"], interpolation: Interpolation
 ) -> tuple[FlowState, Float[Array, "particle 2"]]:
-    """Take the first two steps by Runge--Kutta: AB3 needs two earlier tendencies."""
+    """Take the first two steps by Runge--Kutta, because AB3 needs two earlier tendencies."""
     carry = _load(flow, state, x, interpolation)
     state, _, z = _pair(flow, interpolation, rk4_step, carry, flow.kicks(state, 2))
     return state, _as_pairs(z)
@@ -51,8 +51,8 @@ def march(
 ) -> tuple[FlowState, Float[Array, "particle 2"], Float[Array, "record particle 4"]]:
     """Take `n_pairs` pairs of steps, then a record, `n_records` times.
 
-    The velocity is computed from the vorticity at the beginning, so that two calls in sequence
-    equal one longer call if the state is kept between them.
+    The velocity is computed from the vorticity at the start, so that two successive calls give the
+    same result as one longer call.
 
     Args:
         flow: The equation.
@@ -60,7 +60,7 @@ def march(
         x: Positions of the particles; may be empty.
         interpolation: Interpolation of the velocity.
         n_records: Number of records.
-        n_pairs: Pairs of steps before each.
+        n_pairs: Pairs of steps per record.
 
     Returns:
         The state, the positions, and the records: unwrapped positions and velocities.
@@ -76,7 +76,7 @@ def march(
 
         return jax.lax.scan(pair, carry, kicks, unroll=unroll)[0]
 
-    order, places = _by_place(flow, x)
+    order, places = _sort_by_cell(flow, x)
 
     def record(carry: _Carry, _: None) -> tuple[_Carry, Array]:
         carry = jax.lax.fori_loop(0, n_pairs // at_once, lambda _, c: several(c), carry)
@@ -96,12 +96,12 @@ def evolve(flow: Flow, state: FlowState, n_steps: int) -> FlowState:
     return march(flow, state, no_particles, interpolation, 1, n_steps // 2 - 1)[0]
 
 
-def _by_place(
+def _sort_by_cell(
     flow: Flow, x: Float[Array, "particle 2"]
 ) -> tuple[Int[Array, " particle"] | slice, Int[Array, " particle"] | slice]:
     """Return the order of many particles by cell, and its inverse.
 
-    Neighbours then share lines of the cache. The order does not change any path.
+    Neighbours then share cache lines. The order does not change any path.
     """
     if len(x) < _MIN_SORTED:
         return slice(None), slice(None)
@@ -133,7 +133,7 @@ def _as_pairs(z: Positions) -> Float[Array, "particle 2"]:
 def _pair(
     flow: Flow, interpolation: Interpolation, step: Stepper, carry: _Carry, kicks: Array
 ) -> _Carry:
-    """Two steps of the flow and one of the particles."""
+    """Take two steps of the flow and one of the particles."""
     state, start, x = carry
     middle_state, middle = step(flow, state, start[0], kicks[0])
     end_state, end = step(flow, middle_state, middle, kicks[1])

@@ -1,8 +1,8 @@
-r"""Random numbers as a function of a key and a counter, and initial fields of vorticity.
+r"""Counter-based random numbers, and initial vorticity fields.
 
 The generator is Threefry-2x32 with 20 rounds (Salmon et al. 2011): a keyed bijection of 64-bit
-counters. A number drawn for (seed, stream, step, mode) is the same on every machine, whatever was
-drawn before it, so a run can be restarted, refined or moved without a change in its noise.
+counters. The number for (seed, stream, step, mode) is the same on every machine and independent of
+earlier draws, so that a run can be resumed, refined or moved without changing its noise.
 """
 
 __all__ = ["STARTS", "STREAMS", "complex_normal", "key_words", "threefry", "uniform"]
@@ -56,7 +56,7 @@ def threefry(
     return x, y
 
 
-# Called on their own, too: operation by operation, 20 rounds would be 100 programs.
+# Compiled, because outside a compiled function 20 rounds would be 100 separate operations.
 @partial(jax.jit, inline=True)
 def uniform(
     key: UInt32[Array, " 2"], high: UInt32[Array, "*shape"], low: UInt32[Array, "*shape"]
@@ -70,9 +70,9 @@ def uniform(
 def complex_normal(
     key: UInt32[Array, " 2"], high: UInt32[Array, "*shape"], low: UInt32[Array, "*shape"]
 ) -> Complex[Array, "*shape"]:
-    r"""$\xi_1 + i\xi_2$ with independent standard normal parts, one for each counter.
+    r"""Return $\xi_1 + i\xi_2$ with independent standard normal parts for each counter.
 
-    Box and Muller: $\sqrt{-2\ln a}\,e^{2\pi i b}$ with a and b uniform; the largest is 6.8 sigma.
+    Box--Muller: $\sqrt{-2\ln a}\,e^{2\pi i b}$ with a and b uniform; the maximum is 6.8 sigma.
     """
     a, b = uniform(key, high, low)
     radius = jnp.sqrt(-2 * jnp.log(a))
@@ -80,7 +80,7 @@ def complex_normal(
 
 
 def paper_start(grid: Grid, seed: int = 1234, energy: float = 0.5) -> NDArray[np.complex128]:
-    r"""The paper's random field, in transform.
+    r"""Return the transform of the paper's random field.
 
     $$\hat\psi \propto [k^2 (1 + (k/6)^4)]^{-1/2}\,(\xi_1 + i\xi_2)$$
     scaled to a mean energy per unit area. NumPy draws all real parts of the half-plane first, then
@@ -123,7 +123,7 @@ STARTS: dict[str, Callable[..., NDArray[np.complex128]]] = {
 
 def _scaled(grid: Grid, noise: NDArray[Any], energy: float) -> NDArray[np.complex128]:
     psi = noise * np.sqrt(grid.inverse_k2 / (1 + (grid.kmag / 6) ** 4))
-    # Through the points and back: the column kx = 0 becomes that of a real field.
+    # Transforming to the points and back makes the column kx = 0 that of a real field.
     zeta = -grid.k2 * np.fft.rfft2(np.fft.irfft2(psi, s=(grid.n, grid.n)))
     now = 0.5 * np.sum(grid.weights * np.abs(zeta) ** 2 * grid.inverse_k2) / grid.n**4
     return zeta * np.sqrt(energy / now)

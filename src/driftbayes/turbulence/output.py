@@ -1,7 +1,7 @@
-"""The directory of a run: its files, and the checkpoint from which the run resumes.
+"""Files in the directory of a run, including the checkpoint for resuming it.
 
-A checkpoint holds the configuration of its run and a hash of all its content, so that a damaged one
-or one put together from two runs is recognised.
+A checkpoint holds the configuration of its run and a hash of its content, to detect damage and
+mixtures of two runs.
 """
 
 __all__ = ["Checkpoint", "RunOutput", "load_checkpoint", "read_config", "save_checkpoint"]
@@ -50,7 +50,7 @@ _DAMAGES = (
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """State of a run, from which it resumes.
+    """State of a run for resuming it.
 
     Args:
         state: The flow.
@@ -84,7 +84,7 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:
     """Write the checkpoint and keep the previous one."""
     latest = directory / _LATEST
     if latest.exists():
-        # Moved before the new one is written: at every moment one of the two is good.
+        # Moved before the new one is written, so that one of the two is always valid.
         os.replace(latest, directory / _PREVIOUS)
     config, written = json.dumps(checkpoint.config), checkpoint.written
     others = {"config": np.asarray(config), "written": np.asarray(written)}
@@ -94,7 +94,7 @@ def save_checkpoint(directory: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(directory: Path) -> Checkpoint | None:
-    """Return the latest good checkpoint, or None; a damaged one is skipped with a warning."""
+    """Return the latest valid checkpoint, or None; skip damaged ones with a warning."""
     for name in (_LATEST, _PREVIOUS):
         try:
             return _read_checkpoint(directory / name)
@@ -110,13 +110,13 @@ def load_checkpoint(directory: Path) -> Checkpoint | None:
 
 
 def _read_checkpoint(path: Path) -> Checkpoint:
-    # Without pickles: a checkpoint holds numbers, and nothing in it is executed.
+    # Without pickles, so that nothing in the file is executed.
     with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         stored: dict[str, Any] = {name: file[name] for name in file.files}
     # Earlier versions wrote no hash.
     digest = stored.pop("digest", None)
     if digest is not None and str(digest) != _digest(stored):
-        raise ValueError("its hash does not match")
+        raise ValueError("hash mismatch")
     older = (jnp.asarray(stored["before"]), jnp.asarray(stored["long_before"]))
     zeta, step, key = (jnp.asarray(stored[name]) for name in ("zeta", "step", "key"))
     return Checkpoint(
@@ -143,7 +143,7 @@ def read_config(directory: Path) -> tuple[RunConfig, dict[str, Any]]:
         stored = json.loads(path.read_text())
         return RunConfig.from_json(stored["config"]), stored
     except FileNotFoundError as error:
-        msg = f"{str(directory)!r} holds no run: there is no {CONFIG}; name the directory of a run"
+        msg = f"{str(directory)!r} holds no run: {CONFIG} is missing; pass the directory of a run"
         raise DriftbayesError(msg) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, DriftbayesError):
@@ -153,7 +153,7 @@ def read_config(directory: Path) -> tuple[RunConfig, dict[str, Any]]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions and the device that the numbers of a run may depend on."""
+    """Return the versions and the device that may affect the numbers of a run."""
     names = ("jax", "jaxlib", "numpy", "equinox")
     return {
         "driftbayes": __version__,
@@ -170,14 +170,14 @@ def _sha256(path: Path) -> str:
 
 
 def _array(dtype: str, chunks: tuple[int, ...] | None = None, **sizes: int) -> dict[str, Any]:
-    """Describe an array of a store by the names and sizes of its axes; one chunk by default."""
+    """Describe an array of a store by names and sizes of its axes; it is one chunk by default."""
     shape = tuple(sizes.values())
     return {"shape": shape, "chunks": chunks or shape, "dtype": dtype, "dims": tuple(sizes)}
 
 
 @dataclass
 class RunOutput:
-    """Files of a run. Writing the same data again is harmless.
+    """Files of a run.
 
     Args:
         directory: Directory of the run.
@@ -188,7 +188,7 @@ class RunOutput:
     config: RunConfig
 
     def create(self, inputs: Mapping[str, NDArray[Any]]) -> None:
-        """Create the files; the configuration comes last and marks the directory as a run.
+        """Create the files. The configuration is written last and marks the directory as a run.
 
         Args:
             inputs: Initial arrays of the run by file name.
@@ -222,7 +222,7 @@ class RunOutput:
             n, records = config.particles, config.n_records
             arrays = {"id": _array("int64", traj=n), "time": _array("float64", obs=records)}
             for name in _COLUMNS:
-                # Positions are differenced and need all their digits; velocities do not.
+                # Differences of positions need all digits; velocities do not.
                 dtype = "float64" if name in "xy" else "float32"
                 arrays[name] = _array(dtype, self._chunks, traj=n, obs=records)
                 arrays[name]["attributes"] = {"coordinates": "time id"}
@@ -235,10 +235,10 @@ class RunOutput:
 
     @property
     def _chunks(self) -> tuple[int, int]:
-        """Particles and records in a chunk: all particles if a few hundred records then fit."""
+        """Particles and records per chunk: all particles, unless there are more than 2¹⁶."""
         config = self.config
         particles = min(config.particles, 2**16)
-        # Records of all particles wait in memory until a chunk is full.
+        # Records of all particles stay in memory until a chunk is full.
         records = min(_CHUNK_BYTES // (8 * particles), _WAITING_BYTES // (32 * config.particles))
         return particles, min(max(records, 1), config.n_records)
 
@@ -279,7 +279,7 @@ class RunOutput:
             n_snapshots: Number of snapshots on disk.
 
         Returns:
-            Whether all of it had checksums.
+            Whether all data had checksums.
         """
         has_checksums = True
         for store, arrays in self._stores().items():
@@ -295,8 +295,7 @@ class RunOutput:
                     array.verify((n_snapshots, *shape[1:]) if name == "vorticity" else end)
                 except DriftbayesError as error:
                     raise DriftbayesError(
-                        f"{store}: {error}, or delete {_LATEST} and {_PREVIOUS} to compute the run "
-                        "from its start"
+                        f"{store}: {error}, or delete {_LATEST} and {_PREVIOUS} to restart the run"
                     ) from error
                 has_checksums &= array.has_checksums
         return has_checksums

@@ -1,11 +1,11 @@
 r"""Passive particles: $\dot{\mathbf x} = \mathbf u(\mathbf x, t)$, with u between grid points.
 
-The velocity is known at the flow's steps only. Classical Runge--Kutta over two of them,
-$t_n$ to $t_{n+2}$, needs it at $t_n$, $t_{n+1}$ and $t_{n+2}$: fourth order, with half the
+The velocity is known only at the flow's steps. The classical fourth-order Runge--Kutta scheme over
+two of them, $t_n$ to $t_{n+2}$, needs it at $t_n$, $t_{n+1}$ and $t_{n+2}$, and takes half the
 evaluations of a scheme over one step.
 
-Bilinear interpolation of the velocity is the paper's. The splines interpolate the stream function
-and are differentiated, so that the velocity has no divergence anywhere: with B-spline coefficients
+The paper interpolates the velocity bilinearly. The splines interpolate the stream function and are
+differentiated, so that the velocity is divergence-free everywhere: with B-spline coefficients
 $c = F^{-1}[\hat\psi / (b(k_x\Delta)\,b(k_y\Delta))]$,
 $$u = -\sum_{ij} c_{ij}\,\beta(x/\Delta - i)\,\beta'(y/\Delta - j)/\Delta, \qquad
   v = \sum_{ij} c_{ij}\,\beta'(x/\Delta - i)\,\beta(y/\Delta - j)/\Delta$$
@@ -24,7 +24,7 @@ from jaxtyping import Array, Complex, Float, Int, UInt32
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.flow import Flow
-from driftbayes.turbulence.grid import Modes, Points, conjugate_whole, scaled
+from driftbayes.turbulence.grid import Modes, Points, conjugate_whole, look_up, scaled
 from driftbayes.turbulence.noise import key_words, uniform
 
 # Positions x + iy or velocities u + iv of the particles.
@@ -62,10 +62,10 @@ class Bilinear(Interpolation):
         (column, row), (fx, fy) = _cell(flow, x, jnp.real(at).dtype)
         right, up = _wrap(column + 1, n), _wrap(row + 1, n)
         q = (
-            scaled((1 - fy) * (1 - fx), _look_up(at, row, column))
-            + scaled((1 - fy) * fx, _look_up(at, row, right))
-            + scaled(fy * (1 - fx), _look_up(at, up, column))
-            + scaled(fy * fx, _look_up(at, up, right))
+            scaled((1 - fy) * (1 - fx), look_up(at, row, column))
+            + scaled((1 - fy) * fx, look_up(at, row, right))
+            + scaled(fy * (1 - fx), look_up(at, up, column))
+            + scaled(fy * fx, look_up(at, up, right))
         )
         return jnp.conj(q)
 
@@ -88,7 +88,7 @@ class Spline(Interpolation):
         )
         real = jnp.zeros((), flow.complex_dtype).real.dtype
         factor = jnp.asarray(-grid.inverse_k2 / response / grid.n**2, real)
-        # Two real fields as the parts of a complex one: one transform for both steps.
+        # Two real fields as parts of a complex one, so that one transform serves both steps.
         first, second = (
             conjugate_whole(grid, scaled(factor, zeta.astype(flow.complex_dtype)))
             for zeta in (middle, end)
@@ -109,7 +109,7 @@ class Spline(Interpolation):
 
         def add_row(j: Array | int, sums: tuple[Array, Array], weight: Array, slope: Array) -> Any:
             line = _wrap(row + (j - first), n)
-            values = [_look_up(c, line, columns[i]) for i in taps]
+            values = [look_up(c, line, columns[i]) for i in taps]
             along = sum(weights_x[i] * values[i] for i in taps)
             across = sum(slopes_x[i] * values[i] for i in taps)
             return sums[0] - slope * along, sums[1] + weight * across
@@ -126,8 +126,8 @@ class Spline(Interpolation):
                 0, len(taps), lambda j, sums: add_row(j, sums, weights[j], slopes[j]), (zero, zero)
             )
 
-        # All taps as one array would need 36 copies of the particles. Unrolled, they are one pass
-        # on a GPU; compiling that for a CPU would take minutes.
+        # One array of all taps would need 36 copies of the particles. On a GPU the unrolled loop is
+        # one pass; compiling it for a CPU would take minutes.
         u, v = jax.lax.platform_dependent(cpu=rolled, default=unrolled)
         return jax.lax.complex(u / flow.grid.spacing, v / flow.grid.spacing)
 
@@ -142,9 +142,9 @@ INTERPOLATIONS: dict[str, Interpolation] = {
 def _cell(
     flow: Flow, x: Positions, dtype: np.dtype
 ) -> tuple[tuple[Int[Array, " particle"], ...], tuple[Float[Array, " particle"], ...]]:
-    """Column and row of the cell of each position, and the position in the cell, from 0 to 1.
+    """Return column and row of the cell of each position, and the position in it, from 0 to 1.
 
-    Always in double precision: a position far from the origin has few digits left.
+    Computed in double precision, because far from the origin few digits are left.
     """
     n = flow.grid.n
     cells, fractions = [], []
@@ -164,20 +164,15 @@ def _wrap(index: Int[Array, " particle"], n: int) -> Int[Array, " particle"]:
     return jnp.where(index >= n, index - n, index)
 
 
-def _look_up(field: Array, row: Int[Array, " particle"], column: Int[Array, " particle"]) -> Array:
-    # By one index: pairs of indices would be written to memory before they are used.
-    return field.ravel().at[row * field.shape[1] + column].get(mode="promise_in_bounds")
-
-
 def _response(degree: int, theta: np.ndarray) -> np.ndarray:
-    """Transform of the B-spline's values at whole numbers."""
+    """Return the transform of the B-spline's values at integers."""
     if degree == 3:
         return (4 + 2 * np.cos(theta)) / 6
     return (66 + 52 * np.cos(theta) + 2 * np.cos(2 * theta)) / 120
 
 
 def _basis(degree: int, t: Float[Array, " particle"]) -> tuple[list[Array], list[Array]]:
-    """Values and slopes of the B-splines that reach a point, from left to right."""
+    """Return values and slopes of the B-splines that are nonzero at a point, left to right."""
     s = 1 - t
     if degree == 3:
         values = [s**3 / 6, (4 - 6 * t**2 + 3 * t**3) / 6, (4 - 6 * s**2 + 3 * s**3) / 6, t**3 / 6]
@@ -207,7 +202,7 @@ def _basis(degree: int, t: Float[Array, " particle"]) -> tuple[list[Array], list
 
 
 def seed_particles(n_particles: int, seed: int) -> Float[Array, "particle 2"]:
-    """Draw positions uniformly over the square; the first n do not depend on the number.
+    """Draw uniform positions in the square; the first n are the same for any larger number.
 
     Args:
         n_particles: Number of particles.
@@ -217,11 +212,11 @@ def seed_particles(n_particles: int, seed: int) -> Float[Array, "particle 2"]:
         msg = f"the number of particles must be a whole number, 0 or more, got {n_particles}"
         raise DriftbayesError(msg)
     count = np.arange(n_particles, dtype=np.uint32)
-    return _in_the_square(jnp.asarray(key_words(seed, "particles")), jnp.asarray(count))
+    return _draw_positions(jnp.asarray(key_words(seed, "particles")), jnp.asarray(count))
 
 
 @jax.jit
-def _in_the_square(
+def _draw_positions(
     key: UInt32[Array, " 2"], count: UInt32[Array, " particle"]
 ) -> Float[Array, "particle 2"]:
     x, y = uniform(key, jnp.zeros_like(count), count)

@@ -1,9 +1,9 @@
-"""A run from start to end: spin-up, release of the particles, records, checkpoints.
+"""Complete runs: spin-up, release of the particles, records, checkpoints.
 
-The run advances in blocks of `diagnose_every`, each one compiled program, and all output depends
-only on the state at the beginning of the block. A run that is killed and resumed repeats the blocks
-since its last checkpoint and writes the same numbers again: its output equals that of an
-uninterrupted run, bit for bit.
+A run advances in blocks of `diagnose_every`, each one compiled program, and all output depends
+only on the state at the start of the block. A killed run that is resumed repeats the blocks since
+its last checkpoint and writes the same numbers again: its output equals that of an uninterrupted
+run, bit for bit.
 """
 
 __all__ = ["CFL_LIMIT", "CFL_START", "Progress", "resume", "run"]
@@ -46,9 +46,9 @@ from driftbayes.turbulence.particles import INTERPOLATIONS, seed_particles
 # Steps done, total number of steps, and the latest row of the diagnostics.
 Progress: TypeAlias = Callable[[int, int, Mapping[str, float]], None]
 
-# In a uniform flow AB3 with the filter is stable up to 0.324 grid spacings per step. In turbulence
-# the fastest fluid is in the core of a vortex, a few cells wide and for a short time: the paper's
-# flow passes peaks of 0.36 without harm.
+# Limits of the CFL number, in grid spacings per step. In a uniform flow AB3 with the filter is
+# stable up to 0.324. In turbulence the maximum is confined to the core of a vortex for a short
+# time; the paper's flow reaches 0.36 and stays stable.
 CFL_START, CFL_WARNING, CFL_LIMIT = 0.32, 0.28, 0.42
 
 _POSITIONS, _VORTICITY, _LOCK = "positions.npy", "vorticity.npy", ".lock"
@@ -84,23 +84,23 @@ def run(
     if folder.exists() and not _is_free(folder):
         msg = f"{str(folder)!r} exists and is not an empty directory; choose another name"
         raise DriftbayesError(msg)
-    # The flow before the particles: it refuses single precision with one sentence.
+    # Before the particles, because it raises the error about JAX in single precision.
     flow = config.flow()
-    seeds = _seeds(config, positions)
-    zeta = _start(config, flow, start_from)
-    beginning = _beginning(flow, config, zeta)
+    seeds = _initial_positions(config, positions)
+    zeta = _initial_vorticity(config, flow, start_from)
+    beginning = _initial_checkpoint(flow, config, zeta)
     _check_start(config, flow, beginning.state)
     _check_space(folder, config)
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         for store in (TRAJECTORIES, SNAPSHOTS):
-            # Left by a run that was killed while it was created.
+            # Left by a run that was killed during its creation.
             shutil.rmtree(folder / store, ignore_errors=True)
         inputs = {_POSITIONS: seeds, **({_VORTICITY: zeta} if config.start == GIVEN else {})}
         output.create(inputs)
-        # From now on the configuration is bound to a checkpoint.
+        # The checkpoint records the configuration, so that later changes are detected.
         save_checkpoint(folder, beginning)
-        _Runner(flow, output, seeds, checkpoint_seconds, progress).go(beginning)
+        _Runner(flow, output, seeds, checkpoint_seconds, progress).advance(beginning)
     return folder
 
 
@@ -121,26 +121,28 @@ def resume(
     with _locked(folder):
         checkpoint = load_checkpoint(folder)
         hashes = _check_config(folder, config, stored, checkpoint)
-        seeds = _seeds(config, output.read_input(_POSITIONS, hashes))
+        seeds = _initial_positions(config, output.read_input(_POSITIONS, hashes))
         if checkpoint is None:
-            given = config.start == GIVEN
-            zeta = output.read_input(_VORTICITY, hashes) if given else _start(config, flow, None)
-            checkpoint = _beginning(flow, config, zeta)
+            if config.start == GIVEN:
+                zeta = output.read_input(_VORTICITY, hashes)
+            else:
+                zeta = _initial_vorticity(config, flow, None)
+            checkpoint = _initial_checkpoint(flow, config, zeta)
         _check_checkpoint(folder, checkpoint, flow, config)
         if not output.verify(checkpoint.written, len(checkpoint.spectra)) or not hashes:
             warnings.warn(
-                f"the run in {str(folder)!r} was begun by an earlier version, without checksums: "
+                f"the run in {str(folder)!r} was started by an earlier version without checksums; "
                 "later changes or damage cannot be detected",
                 DriftbayesWarning,
                 stacklevel=2,
             )
-        _Runner(flow, output, seeds, checkpoint_seconds, progress).go(checkpoint)
+        _Runner(flow, output, seeds, checkpoint_seconds, progress).advance(checkpoint)
     return folder
 
 
 @dataclass
 class _Runner:
-    """Advances a run block by block."""
+    """Run that advances block by block."""
 
     flow: Flow
     output: RunOutput
@@ -153,11 +155,11 @@ class _Runner:
         self.config = self.output.config
         self.interpolation = INTERPOLATIONS[self.config.interpolation]
 
-    def go(self, now: Checkpoint) -> None:
+    def advance(self, now: Checkpoint) -> None:
         """Advance from a checkpoint to the end."""
         n_steps, saved = self.config.n_steps, time.monotonic()
         while int(now.state.step) < n_steps:
-            before, now = now, self._flushed(self._block(now))
+            before, now = now, self._flush(self._advance_block(now))
             row = dict(zip(ROW, now.rows[-1], strict=True))
             self._check_cfl(before, row)
             if self.progress is not None:
@@ -167,12 +169,12 @@ class _Runner:
                 saved = time.monotonic()
         self.output.save(now)
 
-    def _block(self, now: Checkpoint) -> Checkpoint:
+    def _advance_block(self, now: Checkpoint) -> Checkpoint:
         """Advance to the next row of the diagnostics."""
         config = self.config
         step = int(now.state.step)
         if step == 0:
-            now = self._observed(now)
+            now = self._observe(now)
         if config.n_records and step == config.spin_up_steps:
             u = look(self.flow, now.state, jnp.asarray(self.seeds), self.interpolation)
             first = np.concatenate([self.seeds, np.asarray(u)], axis=-1)[None]
@@ -181,23 +183,23 @@ class _Runner:
         if step == 0:
             state, x = begin(self.flow, now.state, jnp.asarray(now.x), self.interpolation)
             now = replace(now, state=state, x=np.asarray(x))
-            # Up to the first record, of which two steps are done.
+            # The rest of the first record, after two steps.
             unit = config.record_steps if len(now.x) else target
-            now = self._marched(now, 1, (unit - 2) // 2)
+            now = self._march(now, 1, (unit - 2) // 2)
         left = target - int(now.state.step)
         unit = config.record_steps if len(now.x) else left
         if left:
-            now = self._marched(now, left // unit, unit // 2)
-        return self._observed(now)
+            now = self._march(now, left // unit, unit // 2)
+        return self._observe(now)
 
-    def _marched(self, now: Checkpoint, n_records: int, n_pairs: int) -> Checkpoint:
+    def _march(self, now: Checkpoint, n_records: int, n_pairs: int) -> Checkpoint:
         state, x, records = march(
             self.flow, now.state, jnp.asarray(now.x), self.interpolation, n_records, n_pairs
         )
         waiting = np.concatenate([now.waiting, np.asarray(records)]) if len(now.x) else now.waiting
         return replace(now, state=state, x=np.asarray(x), waiting=waiting)
 
-    def _observed(self, now: Checkpoint) -> Checkpoint:
+    def _observe(self, now: Checkpoint) -> Checkpoint:
         """Add a row of the diagnostics and, when due, a snapshot and spectra."""
         config, state = self.config, now.state
         step = int(state.step)
@@ -210,7 +212,7 @@ class _Runner:
         self.output.write_snapshot(step // config.snapshot_steps, np.asarray(vorticity))
         return replace(now, spectra=np.concatenate([now.spectra, np.asarray(values)[None]]))
 
-    def _flushed(self, now: Checkpoint) -> Checkpoint:
+    def _flush(self, now: Checkpoint) -> Checkpoint:
         """Move whole chunks of records from memory to disk."""
         n = self.output.write_records(now.written, now.waiting) if len(now.waiting) else 0
         return replace(now, written=now.written + n, waiting=now.waiting[n:])
@@ -223,20 +225,18 @@ class _Runner:
             if cfl > CFL_WARNING and not self.warned:
                 self.warned = True
                 warnings.warn(
-                    f"the fastest fluid crosses {cfl:.2f} grid spacings per step at t = "
-                    f"{row['time']:g}; beyond {CFL_LIMIT} the run will stop",
+                    f"the CFL number is {cfl:.2f} at t = {row['time']:g}; the run will stop beyond "
+                    f"{CFL_LIMIT}",
                     DriftbayesWarning,
                     stacklevel=2,
                 )
             return
         self.output.save(before)
-        is_number = np.isfinite(cfl)
-        found = f"{cfl:.2f}" if is_number else "infinitely many"
-        dt = self.config.dt * (0.2 / cfl if is_number else 0.5)
+        dt = self.config.dt * (0.2 / cfl if np.isfinite(cfl) else 0.5)
         raise DriftbayesError(
-            f"stopped at t = {int(before.state.step) * self.config.dt:g}: the fastest fluid "
-            f"crosses {found} grid spacings per step, more than the limit of {CFL_LIMIT}; the "
-            f"output up to then is valid. Run again with a time step below {dt:.2g}"
+            f"stopped at t = {int(before.state.step) * self.config.dt:g}: the CFL number is "
+            f"{cfl:.2f}, above the limit of {CFL_LIMIT}; the output up to then is valid. Run "
+            f"again with a time step below {dt:.2g}"
         )
 
 
@@ -244,23 +244,25 @@ class _Runner:
 def _snapshot(
     flow: Flow, state: FlowState
 ) -> tuple[Float[Array, "y x"], Float[Array, "kind shell"]]:
-    found = spectra(flow, state.zeta, flow.velocity(state.zeta))
-    values = jnp.stack([getattr(found, name) for name in Spectra.kinds()])
+    rings = spectra(flow, state.zeta, flow.velocity(state.zeta))
+    values = jnp.stack([getattr(rings, name) for name in Spectra.kinds()])
     return flow.grid.to_points(state.zeta), values
 
 
-def _start(config: RunConfig, flow: Flow, start_from: str | Path | None) -> NDArray[Any]:
+def _initial_vorticity(
+    config: RunConfig, flow: Flow, start_from: str | Path | None
+) -> NDArray[Any]:
     """Return the transform of the initial vorticity."""
     if (config.start == GIVEN) != (start_from is not None):
         raise DriftbayesError(
-            f"start = {GIVEN!r} and start_from, the directory of another run, go together; got "
-            f"start = {config.start!r} and start_from = {start_from!r}"
+            f"start = {GIVEN!r} and start_from, the directory of another run, must be given "
+            f"together; got start = {config.start!r} and start_from = {start_from!r}"
         )
     if start_from is not None:
         last = load_checkpoint(Path(start_from))
         if last is None or last.state.zeta.shape != flow.grid.shape:
-            found = "has no checkpoint" if last is None else "is on another grid"
-            msg = f"{str(start_from)!r} {found}; name the directory of a run on the same grid"
+            problem = "has no checkpoint" if last is None else "is on another grid"
+            msg = f"{str(start_from)!r} {problem}; pass the directory of a run on the same grid"
             raise DriftbayesError(msg)
         return np.asarray(last.state.zeta)
     # The paper's start has its own seed.
@@ -268,7 +270,9 @@ def _start(config: RunConfig, flow: Flow, start_from: str | Path | None) -> NDAr
     return STARTS[config.start](flow.grid, energy=config.start_energy, **options)
 
 
-def _beginning(flow: Flow, config: RunConfig, zeta: NDArray[Any] | None = None) -> Checkpoint:
+def _initial_checkpoint(
+    flow: Flow, config: RunConfig, zeta: NDArray[Any] | None = None
+) -> Checkpoint:
     start = np.zeros(flow.grid.shape) if zeta is None else zeta
     return Checkpoint(
         state=flow.start(jnp.asarray(start), config.seed),
@@ -284,7 +288,7 @@ def _beginning(flow: Flow, config: RunConfig, zeta: NDArray[Any] | None = None) 
 def _check_config(
     folder: Path, config: RunConfig, stored: Mapping[str, Any], checkpoint: Checkpoint | None
 ) -> Mapping[str, str]:
-    """Refuse a configuration that was changed after the run began; return the files' hashes."""
+    """Raise an error if the configuration was changed after the start; return the files' hashes."""
     hashes = stored.get("sha256", {})
     if not isinstance(hashes, Mapping):
         hashes = {"config": ""}
@@ -297,18 +301,18 @@ def _check_config(
             if now.get(name) != then.get(name)
         ]
     elif "config" in hashes and hashes["config"] != config.sha256:
-        differences = ["its hash does not match"]
+        differences = ["hash mismatch"]
     if differences:
         raise DriftbayesError(
-            f"{CONFIG} in {str(folder)!r} was changed after the run began: "
+            f"{CONFIG} in {str(folder)!r} was changed after the run started: "
             f"{'; '.join(differences)}. Restore it, or start a new run"
         )
     return {str(name): str(value) for name, value in hashes.items()}
 
 
-def _check_checkpoint(folder: Path, found: Checkpoint, flow: Flow, config: RunConfig) -> None:
-    """Refuse a checkpoint that does not fit the configuration."""
-    step = int(found.state.step) if found.state.step.ndim == 0 else 0
+def _check_checkpoint(folder: Path, stored: Checkpoint, flow: Flow, config: RunConfig) -> None:
+    """Raise an error if a checkpoint does not match the configuration."""
+    step = int(stored.state.step) if stored.state.step.ndim == 0 else 0
     if not 0 <= step <= config.n_steps:
         wrong = [f"step is {step}, expected 0 to {config.n_steps}"]
     else:
@@ -319,38 +323,38 @@ def _check_checkpoint(folder: Path, found: Checkpoint, flow: Flow, config: RunCo
                 lengths["spectra"] = step // config.snapshot_steps + 1
         if config.n_records and step > config.spin_up_steps:
             n_records = (step - config.spin_up_steps) // config.record_steps + 1
-            lengths |= {"waiting": n_records - found.written, "x": config.particles}
-        arrays, wrong = found.arrays, []
-        for name, expected in _beginning(flow, config).arrays.items():
+            lengths |= {"waiting": n_records - stored.written, "x": config.particles}
+        arrays, wrong = stored.arrays, []
+        for name, expected in _initial_checkpoint(flow, config).arrays.items():
             array, shape = arrays[name], expected.shape
             shape = (lengths[name], *shape[1:]) if name in lengths else shape
             if array.shape != shape or array.dtype != expected.dtype:
-                is_found = f"{name} is {array.dtype} of shape {array.shape}"
-                wrong.append(f"{is_found}, expected {expected.dtype} of shape {shape}")
+                actual = f"{name} is {array.dtype} of shape {array.shape}"
+                wrong.append(f"{actual}, expected {expected.dtype} of shape {shape}")
         if not wrong and not all(np.isfinite(arrays[name]).all() for name in ("zeta", "x")):
             wrong = ["it holds numbers that are not finite"]
-    if found.written < 0:
-        wrong.append(f"written is {found.written}")
+    if stored.written < 0:
+        wrong.append(f"written is {stored.written}")
     if wrong:
         raise DriftbayesError(
-            f"the checkpoint in {str(folder)!r} does not fit {CONFIG}: {'; '.join(wrong)}. Restore "
-            f"{CONFIG}, or delete checkpoint.npz to resume from the previous checkpoint"
+            f"the checkpoint in {str(folder)!r} does not match {CONFIG}: {'; '.join(wrong)}. "
+            f"Restore {CONFIG}, or delete checkpoint.npz to resume from the previous checkpoint"
         )
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether a directory is empty, or holds only a run that was killed while it was created."""
+    """Whether a directory is empty, or holds only a run that was killed during its creation."""
     if not folder.is_dir():
         return False
     sweep(folder)
     names = {path.name for path in folder.iterdir()}
-    # A run locks its directory before it writes there: stores without a lock are the user's.
+    # A run locks its directory before writing to it, so stores without a lock are the user's.
     return not names or (
         _LOCK in names and names <= {_POSITIONS, _VORTICITY, _LOCK, TRAJECTORIES, SNAPSHOTS}
     )
 
 
-def _seeds(config: RunConfig, positions: ArrayLike | None) -> NDArray[np.float64]:
+def _initial_positions(config: RunConfig, positions: ArrayLike | None) -> NDArray[np.float64]:
     if positions is None:
         return np.asarray(seed_particles(config.particles, config.seed))
     given = np.asarray(positions, dtype=np.float64)
@@ -366,14 +370,13 @@ def _check_start(config: RunConfig, flow: Flow, state: FlowState) -> None:
     cfl = float(diagnostics_row(flow, state)[ROW.index("cfl")])
     if not cfl <= CFL_START:
         raise DriftbayesError(
-            f"the time step {config.dt:g} is too large: at the start the fastest fluid crosses "
-            f"{cfl:.2f} grid spacings per step, more than the limit of {CFL_START}; use a time "
-            f"step below {config.dt * 0.2 / cfl:.2g}"
+            f"the time step {config.dt:g} is too large: the initial CFL number is {cfl:.2f}, above "
+            f"the limit of {CFL_START}; use a time step below {config.dt * 0.2 / cfl:.2g}"
         )
 
 
 def _check_space(folder: Path, config: RunConfig) -> None:
-    """Refuse a run that does not fit on the disk, before anything is written."""
+    """Raise an error if the output of a run does not fit on the disk."""
     needed = config.n_records * config.particles * 24
     needed += (120 + 4 * config.n_snapshots) * config.grid**2
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
@@ -382,7 +385,7 @@ def _check_space(folder: Path, config: RunConfig) -> None:
         raise DriftbayesError(
             f"the run will write about {needed / 1e9:.1f} GB, but {str(there)!r} has "
             f"{free / 1e9:.1f} GB free; record less often, track fewer particles or choose "
-            "another place"
+            "another directory"
         )
 
 
@@ -393,8 +396,8 @@ def _compare_versions(before: Mapping[str, str]) -> None:
     ]
     if changed:
         warnings.warn(
-            f"the run was begun with other versions ({', '.join(changed)}); from here on its "
-            "numbers may differ in the last digits from those of an uninterrupted run",
+            f"the run was started with other versions ({', '.join(changed)}); its numbers from "
+            "here on may differ in the last digits from those of an uninterrupted run",
             DriftbayesWarning,
             stacklevel=3,
         )
@@ -402,11 +405,11 @@ def _compare_versions(before: Mapping[str, str]) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Refuse a second process in the same directory."""
+    """Raise an error if another process is running in the same directory."""
     with (folder / _LOCK).open("w") as file:
         try:
             import fcntl
-        except ImportError:  # no such locks on this system
+        except ImportError:  # no file locks on this system
             yield
             return
         try:

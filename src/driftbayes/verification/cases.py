@@ -74,13 +74,13 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
         observed: Observed trajectories.
         name: Name of the ensemble, for messages.
     """
-    ensemble, observed = _with_own_places(ensemble), _with_own_places(observed)
+    ensemble, observed = _drop_unrelated_lonlat(ensemble), _drop_unrelated_lonlat(observed)
     ensemble = _to_coordinates_of(ensemble, observed, name)
     if not ensemble.observed.all():
         n_missing = int((~ensemble.observed).sum())
         raise DriftbayesError(
             f"{name}: {n_missing:,} positions of members are missing; a forecast is scored only "
-            "with all its members, so leave out those times"
+            "with all its members, so omit these times"
         )
     forecast, drifter, notes = _assign(ensemble, observed, name)
     slack = _time_tolerance(observed, ensemble)
@@ -119,10 +119,10 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
     return cases.take(spread > _ROUNDING * spread.max())
 
 
-def _with_own_places(tracks: Trajectories) -> Trajectories:
+def _drop_unrelated_lonlat(tracks: Trajectories) -> Trajectories:
     """Drop longitudes and latitudes that the positions were not computed from."""
-    made = tracks.lonlat is None or ground_of(tracks) is not None
-    return tracks if made else replace(tracks, lonlat=None)
+    is_related = tracks.lonlat is None or ground_of(tracks) is not None
+    return tracks if is_related else replace(tracks, lonlat=None)
 
 
 def _to_coordinates_of(ensemble: Trajectories, observed: Trajectories, name: str) -> Trajectories:
@@ -133,7 +133,7 @@ def _to_coordinates_of(ensemble: Trajectories, observed: Trajectories, name: str
     if (ensemble.lonlat is None) != (observed.lonlat is None):
         with_degrees = "observations" if ensemble.lonlat is None else "members"
         raise DriftbayesError(
-            f"{name}: {with_degrees} alone are in longitude and latitude; give both files in the "
+            f"{name}: only {with_degrees} are in longitude and latitude; give both files in the "
             "same coordinates"
         )
     factors = {}
@@ -144,9 +144,9 @@ def _to_coordinates_of(ensemble: Trajectories, observed: Trajectories, name: str
     for quantity, factor, unit, other in pairs:
         if unit and other and unit != other:
             factors[quantity] = factor(unit, other)
-    made = ensemble.in_units(**factors) if factors else ensemble
+    converted = ensemble.in_units(**factors) if factors else ensemble
     later = _origin_offset(ensemble, observed)
-    return replace(made, times=made.times + later) if later else made
+    return replace(converted, times=converted.times + later) if later else converted
 
 
 def _origin_offset(ensemble: Trajectories, observed: Trajectories) -> float:
@@ -173,8 +173,8 @@ def _number_of_members(counts: IntArray, name: str) -> int:
         other = int(counts[np.flatnonzero(counts != n)[0]])
         raise DriftbayesError(
             f"{name}: {n_other:,} of {len(counts):,} forecasts and times have another number of "
-            f"members, for example {other} in place of {n}; members that end early or are missing "
-            "bias the scores, so leave out those times"
+            f"members, for example {other} instead of {n}; members that end early or are missing "
+            "bias the scores, so omit these times"
         )
     if n < 3:
         raise DriftbayesError(f"{name}: forecasts have {n} members; scores need 3 or more")
@@ -233,7 +233,7 @@ def _by_place(
     if (owner < 0).any():
         n = int((owner < 0).sum())
         raise DriftbayesError(
-            f"{name}: {n:,} of {len(owner):,} members begin where no drifter was seen at that "
+            f"{name}: {n:,} of {len(owner):,} members begin where no drifter was observed at that "
             "time, or between two; name trajectories drifter/member, or give a table with columns "
             "id, member, time and positions"
         )

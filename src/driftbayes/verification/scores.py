@@ -164,7 +164,7 @@ def score_cases(
         msg = f"errors must be one of {', '.join(get_args(Errors))}, got {errors!r}"
         raise DriftbayesError(msg)
     if not ensembles:
-        raise DriftbayesError("there is no ensemble to score")
+        raise DriftbayesError("no ensemble to score; give at least one")
     names = [cases.name for cases in ensembles]
     if len(set(names)) < len(names):
         raise DriftbayesError(f"ensembles need different names, got {', '.join(names)}")

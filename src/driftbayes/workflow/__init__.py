@@ -1,4 +1,4 @@
-"""Do what a user does with trajectories: one function for each command."""
+"""Analysis of trajectories: one function for each command."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Compare models at one sampling time, or at many."""
+"""Comparison of models at one or many sampling times."""
 
 __all__ = [
     "Cut",
@@ -31,13 +31,7 @@ from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import SPEED, TIME, Dimension, in_units, readable, times_in
 from driftbayes.diagnostics.scales import lag_one_doubts
-from driftbayes.errors import (
-    DataWarning,
-    DependenceWarning,
-    DriftbayesError,
-    PriorWarning,
-    expect,
-)
+from driftbayes.errors import DataWarning, DependenceWarning, DriftbayesError, PriorWarning, expect
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.likelihood import SummedDisplacements
 from driftbayes.models import MODELS, AbstractModel, model_named
@@ -45,18 +39,19 @@ from driftbayes.precision import in_double_precision
 from driftbayes.priors import AbstractPrior, parse_prior
 from driftbayes.workflow.reading import FileInBlocks
 
-One = str | Hypothesis | AbstractModel
-Models = One | Sequence[One] | HypothesisSet
+_Model = str | Hypothesis | AbstractModel
+Models = _Model | Sequence[_Model] | HypothesisSet
 Priors = Mapping[str, AbstractPrior | str]
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Scales of the motion, from which default priors are made.
+    """Scales of the motion, for default priors.
 
     Args:
-        u_rms: Root mean square speed, in the units of the trajectories or with its own ("0.2m/s").
-        time: Time scale of the velocity, for example the eddy turnover time, likewise ("2d").
+        u_rms: Root mean square speed, in the units of the data or with its own ("0.2m/s").
+        time: Time scale of the velocity, for example the eddy turnover time, in the unit of the
+            data or with its own ("2d").
     """
 
     u_rms: float | str
@@ -79,18 +74,18 @@ def compare(
     """Compare models at one sampling time.
 
     Args:
-        tracks: Trajectories, as `read` gives them.
+        tracks: Trajectories, as returned by `read`.
         tau: Sampling time, a multiple of the recording interval, in the unit of the data or with
             its own ("6h"); "all" uses every fix at its own interval.
         models: Names, separated by commas or in a list, "all", or hypotheses.
-        priors: Priors by parameter name, as text with units if wanted ("exponential:0.5/d").
-        scales: Scales of the motion, for priors that are not given; by default those of the data.
-        method: Method of the evidence; "auto" integrates exactly where it can.
+        priors: Priors by parameter name, also as text with units ("exponential:0.5/d").
+        scales: Scales of the motion for default priors; by default estimated from the data.
+        method: Method of the evidence; "auto" integrates exactly if possible.
         cut: How trajectories are cut into displacements.
-        sensitivity: Whether to repeat the comparison with other prior scales; by default where the
+        sensitivity: Whether to repeat the comparison with other prior scales; by default if the
             priors come from the data.
-        **options: `seed` of a method that samples, `prior_probabilities` of the models and
-            `progress`, as for `compare_hypotheses`.
+        **options: `seed` of sampling methods, `prior_probabilities` of the models and `progress`,
+            as for `compare_hypotheses`.
 
     Returns:
         The comparison.
@@ -141,10 +136,9 @@ def scan(
 ) -> Scan:
     """Compare models at many sampling times.
 
-    `taus`: sampling times, also as text ("1h,6h,1d", "1h:10d:12log"); by default a dozen that
-    suit the trajectories; "all" for a single comparison that uses every position at its own
-    interval. `models`, `priors`,
-    `scales`, `method`, `cut` are as for `compare`. Further options: `seed`,
+    `taus`: sampling times, also as text ("1h,6h,1d", "1h:10d:12log"); by default up to a dozen
+    suggested ones; "all" for a single comparison that uses every position at its own interval.
+    `models`, `priors`, `scales`, `method`, `cut` are as for `compare`. Further options: `seed`,
     `prior_probabilities` and `progress`, as for `scan_hypotheses`.
 
     Raises:
@@ -155,8 +149,7 @@ def scan(
         from driftbayes.streaming import scan_tally
 
         if taus is None or (isinstance(taus, str) and taus == "all"):
-            msg = "a file that is read in blocks needs given sampling times; pass taus (--taus)"
-            raise DriftbayesError(msg)
+            raise DriftbayesError("a file read in blocks needs sampling times; pass taus (--taus)")
         tally = tracks.tally(partial(named_models, models), taus, cut, snap=True)
         shortest = tally.spec.strides[0] * tally.recording_interval
         setup = hypotheses_for(models, tally.sample(), priors=priors, scales=scales, tau=shortest)
@@ -174,18 +167,18 @@ def scan(
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=finest)
     result = scan_hypotheses(tracks, setup.hypotheses, wanted, cut=cut, **options)
     # At the shortest, a middle and the longest sampling time.
-    comparisons, looked_at = list(result.comparisons), []
+    comparisons, tested = list(result.comparisons), []
     for i in sorted({0, len(comparisons) // 2, len(comparisons) - 1}):
         data = cut(tracks, None if is_all else comparisons[i].tau)
         comparisons[i] = with_doubts(tracks, comparisons[i], data, setup.hypotheses)
-        looked_at.append(data)
-    _warn_of_dropped(looked_at, cut)
+        tested.append(data)
+    _warn_of_dropped(tested, cut)
     warn_if_dependent(comparisons)
     return replace(result, comparisons=tuple(comparisons))
 
 
 def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displacements:
-    """Displacements at one sampling time, or between all fixes; warns of unused trajectories."""
+    """Compute displacements at one sampling time, or of all fixes; warn of unused trajectories."""
     expect(cut, Cut, "cut", "a Cut, for example Cut(n_tau=10)")
     chosen = as_tau(tau, tracks)
     data = cut(tracks, chosen)
@@ -199,7 +192,7 @@ def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displa
 
 
 def _warn_of_dropped(many: Sequence[Displacements], cut: Cut) -> None:
-    """Warn of the steps that fill no window; the first window alone drops all others on purpose."""
+    """Warn of steps left over after cutting windows, unless only first windows are used."""
     if cut.n_tau is None or cut.windows != "all":
         return
     shares = [f"{d.n_dropped:,} of {len(d.dx) + d.n_dropped:,}" for d in many if d.n_dropped]
@@ -208,14 +201,14 @@ def _warn_of_dropped(many: Sequence[Displacements], cut: Cut) -> None:
     taus = ", ".join(readable(d.tau, d.time_unit) for d in many if d.n_dropped)
     warnings.warn(
         f"{'; '.join(shares)} steps fill no window of {cut.n_tau} steps (tau = {taus}) and are "
-        "not used; leave out --n-tau to use all",
+        "not used; omit --n-tau to use all",
         DataWarning,
         stacklevel=4,
     )
 
 
 def as_tau(tau: Any, tracks: Trajectories) -> float | None:
-    """Sampling time in the unit of the trajectories; None for "all"."""
+    """Return a sampling time in the unit of the trajectories; None for "all"."""
     check_tracks(tracks)
     if isinstance(tau, str) and tau == "all":
         return None
@@ -228,7 +221,7 @@ def as_tau(tau: Any, tracks: Trajectories) -> float | None:
 
 
 def _warn_of_strays(tracks: Trajectories) -> None:
-    """Warn of intervals that are no multiple of the recording interval."""
+    """Warn of intervals that are not multiples of the recording interval."""
     if tracks.stray_note:
         warnings.warn(tracks.stray_note, DataWarning, stacklevel=5)
 
@@ -239,13 +232,13 @@ def with_doubts(
     data: Displacements,
     hypotheses: Sequence[Hypothesis],
 ) -> Comparison:
-    """Add what is known to make a verdict doubtful.
+    """Add caveats to a comparison: noise, blur, drift, and dependence between particles.
 
     Args:
         tracks: The trajectories.
         comparison: Their comparison.
-        data: The displacements that were compared.
-        hypotheses: The hypotheses that were compared.
+        data: Displacements of the comparison.
+        hypotheses: Hypotheses of the comparison.
     """
     doubts = tuple(_lag_one_clauses(tracks, comparison, data))
     found = quick_dependence(tracks, data.tau)
@@ -263,7 +256,7 @@ def with_doubts(
         for h in hypotheses
         if not h.model.shares_motion and h.name not in comparison.without_evidence
     ]
-    # Of many models, the two that the independent treatment favours.
+    # The two best models for independent particles.
     best = sorted(alone, key=lambda name: -comparison[name].log_evidence)[:2]
     models = models_with_shared_motion([n for n in alone if n in best], data, found.options)
     known = {**found.to_json(), "scaled_log_bayes_factors": scaled, "models": models}
@@ -271,7 +264,7 @@ def with_doubts(
 
 
 def warn_if_dependent(comparisons: Sequence[Comparison]) -> None:
-    """Warn if particles move together, where they do so most."""
+    """Warn of dependence between particles, at the sampling time where it is strongest."""
     known = [(c, c.dependence) for c in comparisons if c.dependence is not None]
     if not known:
         return
@@ -296,7 +289,7 @@ def warn_if_dependent(comparisons: Sequence[Comparison]) -> None:
 def _lag_one_clauses(
     tracks: Trajectories, comparison: Comparison, data: Displacements
 ) -> Iterator[str]:
-    """Noise, blur or drift that the steps show and no model has, as clauses; warns of each."""
+    """Yield clauses on noise, blur or drift that no model describes, and warn of each."""
     options = {
         option for name in comparison.evidences for option in name.partition("*")[0].split("+")[1:]
     }
@@ -306,13 +299,13 @@ def _lag_one_clauses(
     at = f"at tau = {readable(data.tau, data.time_unit)}"
     for clause, sentence in lag_one_doubts(data, options, is_every_fix=is_every_fix):
         warnings.warn(f"{at} {sentence}", DataWarning, stacklevel=5)
-        # Blur and drift are no doubt where a model without memory is favoured anyway.
+        # Blur and drift matter only if a model with memory is favoured.
         if not is_brownian or clause.startswith("measurement"):
             yield clause
 
 
 def suggested_taus(tracks: Trajectories) -> list[float]:
-    """Sampling times that suit the trajectories, evenly spaced in their logarithm.
+    """Suggest sampling times, evenly spaced in their logarithm.
 
     Raises:
         DriftbayesError: The times are irregular, or too few.
@@ -322,13 +315,12 @@ def suggested_taus(tracks: Trajectories) -> list[float]:
     check_regular(tracks)
     found = survey(tracks)
     if found.tau_low is None or found.tau_high is None:
-        msg = "there are too few positions to choose sampling times from; give taus (--taus)"
-        raise DriftbayesError(msg)
+        raise DriftbayesError("too few positions to suggest sampling times; give taus (--taus)")
     return [float(t) for t in np.geomspace(found.tau_low, found.tau_high, found.n_taus)]
 
 
 def check_regular(tracks: Trajectories) -> None:
-    """Refuse trajectories at irregular times, of which no scan can be made."""
+    """Refuse trajectories at irregular times, which cannot be scanned."""
     check_tracks(tracks)
     intervals = tracks.intervals
     if tracks.recording_interval is None and len(intervals):
@@ -348,16 +340,16 @@ def hypotheses_for(
     scales: Scales | None = None,
     tau: float | None = None,
 ) -> HypothesisSet:
-    """Hypotheses for an analysis, with a warning where their priors come from the data.
+    """Make hypotheses for an analysis, with a warning if their priors come from the data.
 
     Args:
         models: Names, separated by commas or in a list, "all", hypotheses, models with priors in
             place of their parameters, or a set of hypotheses.
-        tracks: Where to take scales from if they are not given.
+        tracks: Data from which scales are estimated if not given.
         priors: Priors by parameter name, or as text ("exponential:2").
-        scales: Scales of the motion, for priors that are not given.
-        tau: Sampling time at which scales are taken from the data, the shortest of a scan; by
-            default the recording interval.
+        scales: Scales of the motion for default priors.
+        tau: Sampling time at which scales are estimated, the shortest of a scan; by default the
+            recording interval.
 
     Raises:
         DriftbayesError: A model or a parameter is unknown, or a prior is missing.
@@ -366,10 +358,10 @@ def hypotheses_for(
         return models
     wanted = _listed(models)
     check_tracks(tracks)
-    ready = [one for one in wanted if isinstance(one, Hypothesis)]
-    names = [one for one in wanted if not isinstance(one, Hypothesis)]
+    ready = [model for model in wanted if isinstance(model, Hypothesis)]
+    names = [model for model in wanted if not isinstance(model, Hypothesis)]
     if ready and (priors or scales) and not names:
-        raise DriftbayesError("hypotheses have their priors already; leave out priors and scales")
+        raise DriftbayesError("hypotheses already have priors; omit priors and scales")
     if not names and ready:
         return HypothesisSet(tuple(ready), from_data=False, note="priors as given")
     given = _given_priors(priors or {}, names, tracks)
@@ -382,14 +374,14 @@ def hypotheses_for(
     if made.from_data:
         warnings.warn(made.note, PriorWarning, stacklevel=4)
     by_name = dict(zip(names, made.hypotheses, strict=True))
-    every = [one if isinstance(one, Hypothesis) else by_name[one] for one in wanted]
+    every = [model if isinstance(model, Hypothesis) else by_name[model] for model in wanted]
     return HypothesisSet(tuple(every), made.from_data, made.note)
 
 
 def _given_priors(
     priors: Priors, models: Sequence[str], tracks: Trajectories
 ) -> dict[str, AbstractPrior]:
-    """Priors of given parameters, their numbers in the units of the trajectories."""
+    """Parse given priors, and convert them to the units of the trajectories."""
     expect(priors, Mapping, "priors", "priors by parameter, for example {'k': 'exponential:1'}")
     for name, prior in priors.items():
         wanted = "a prior, for example Exponential(mean=1.0) or 'exponential:1'"
@@ -412,22 +404,22 @@ def _given_priors(
 
 
 def named_models(models: Models, n_dim: int) -> list[AbstractModel]:
-    """The models, for a number of dimensions."""
+    """Return the models, for a number of dimensions."""
     wanted = models.hypotheses if isinstance(models, HypothesisSet) else _listed(models)
     return [
-        one.model if isinstance(one, Hypothesis) else model_named(one, MODELS, n_dim)
-        for one in wanted
+        model.model if isinstance(model, Hypothesis) else model_named(model, MODELS, n_dim)
+        for model in wanted
     ]
 
 
-def _listed(models: One | Sequence[One]) -> list[str | Hypothesis]:
+def _listed(models: _Model | Sequence[_Model]) -> list[str | Hypothesis]:
     if isinstance(models, Hypothesis | AbstractModel):
         models = [models]
     wanted = "names such as 'brownian, langevin', a list of them, or hypotheses"
     expect(models, str | Sequence, "models", wanted)
-    for one in models:
-        expect(one, str | Hypothesis | AbstractModel, "models", wanted)
+    for model in models:
+        expect(model, str | Hypothesis | AbstractModel, "models", wanted)
     if not isinstance(models, str):
-        return [Hypothesis(one) if isinstance(one, AbstractModel) else one for one in models]
+        return [Hypothesis(m) if isinstance(m, AbstractModel) else m for m in models]
     names = [name.strip() for name in models.split(",") if name.strip()]
     return list(MODELS) if names == ["all"] else list(names)

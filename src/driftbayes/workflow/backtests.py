@@ -1,4 +1,4 @@
-"""Forecasts put to the test, and what to simulate with."""
+"""Backtests of forecasts, and recommendations for simulators."""
 
 __all__ = ["backtest", "recommend"]
 
@@ -25,9 +25,9 @@ from driftbayes.verification.scores import Errors
 from driftbayes.workflow.fits import predict
 from driftbayes.workflow.verification import with_dependence
 
-# Earlier errors from which those of persistence are drawn.
+# Minimum number of earlier errors from which those of persistence are drawn.
 _MIN_ERRORS = 20
-# Part of the data before the first origin.
+# Fraction of the data before the first origin.
 _BEFORE = 1 / 3
 AVERAGE, PERSISTENCE, FIXED = "model average", "persistence", "fixed kappa"
 
@@ -44,9 +44,9 @@ def backtest(
     seed: int = 0,
     **options: Any,
 ) -> EnsembleScores:
-    """Forecast from several times of origin, each from earlier positions alone, and score.
+    """Score forecasts from several times of origin, each from earlier positions only.
 
-    Every model, their average, persistence (the last velocity, with errors as persistence had them
+    Every model, their average, persistence (the last velocity, with the errors of persistence
     before the origin) and, if given, a fixed diffusivity forecast the same particles.
 
     Args:
@@ -54,17 +54,16 @@ def backtest(
         tau: Sampling time of the fits, or "all".
         horizons: Times ahead, also as text ("1d,3d").
         origins: Number of times of origin, evenly spaced over the last two thirds of the data.
-        members: Members of each forecast.
-        kappa: Diffusivity that a simulator would use, in the units of the data or with its own
-            ("10m2/s").
-        errors: What the bootstrap resamples: "drifters", or "starts", the origins, for drifters
-            that move together.
+        members: Number of members of each forecast.
+        kappa: Diffusivity of a simulator, in the units of the data or with its own ("10m2/s").
+        errors: Units of the bootstrap: "drifters", or "starts", the origins, for drifters that move
+            together.
         seed: Random seed of draws, members and bootstrap.
         **options: `models`, `priors`, `scales`, `cut`, `method`, `n_draws` as for `predict`, and
             `progress`.
 
     Raises:
-        DriftbayesError: No particle is seen both before an origin and at a horizon after it.
+        DriftbayesError: No particle is observed both before an origin and at a horizon after it.
     """
     check_tracks(tracks)
     times = sorted(set(times_in(horizons, tracks.units, "horizons")))
@@ -83,14 +82,14 @@ def backtest(
         for name, forecast in made.items():
             found.setdefault(name, []).append(_named(forecast, seen, i))
     if not found:
-        msg = "no particle is seen both before and after an origin; give shorter --horizons"
+        msg = "no particle is observed both before and after an origin; give shorter --horizons"
         raise DriftbayesError(msg)
     complete = {name: parts for name, parts in found.items() if len(parts) == len(found[AVERAGE])}
     cases = [_together(parts, tracks, name, begins) for name, parts in complete.items()]
     result = score_cases(cases, units=tracks.units, errors=errors, seed=seed)
     notes = [note for note in result.notes if "no observed position" not in note]
     if PERSISTENCE not in complete:
-        notes.append("too few earlier steps for the errors of persistence; it is left out")
+        notes.append("persistence is omitted: too few earlier steps for its errors")
     return with_dependence(replace(result, notes=tuple(notes)), tracks)
 
 
@@ -103,16 +102,16 @@ def recommend(
     arrival: str | None = None,
     **options: Any,
 ) -> Recommendations:
-    """Recommend a diffusivity or random flight for each horizon, and price other choices.
+    """Recommend a diffusivity or random flight for each horizon, and evaluate other choices.
 
     Args:
         tracks: Observed trajectories.
         tau: Sampling time of the fits, or "all".
         horizons: Times ahead, also as text ("1d,10d").
-        kappa: A diffusivity to judge, in the units of the data or with its own ("10m2/s").
+        kappa: A diffusivity to evaluate, in the units of the data or with its own ("10m2/s").
         arrival: Also compare the probability of first arrival at a straight line ("line:30km") or
             at a distance from the start ("circle:30km").
-        **options: As for `predict`.
+        **options: Options of `predict`.
     """
     fixed = _diffusivity(kappa, tracks)
     target = None if arrival is None else parse_target(arrival, tracks.units)
@@ -120,7 +119,7 @@ def recommend(
 
 
 def _diffusivity(kappa: float | str | None, tracks: Trajectories) -> float | None:
-    """A diffusivity in the units of the data."""
+    """Return a diffusivity in the units of the data."""
     if kappa is None:
         return None
     check_tracks(tracks)
@@ -128,21 +127,21 @@ def _diffusivity(kappa: float | str | None, tracks: Trajectories) -> float | Non
 
 
 def _origins(tracks: Trajectories, longest: float, n: int) -> FloatArray:
-    """Times of origin, such that the longest horizon is within the data."""
+    """Choose times of origin such that the longest horizon is within the data."""
     first, last = float(tracks.times.min()), float(tracks.times.max())
     begin, end = first + _BEFORE * (last - first), last - longest
     if end <= begin:
         span = readable(last - first, tracks.time_unit)
         ahead = readable(longest, tracks.time_unit)
         raise DriftbayesError(
-            f"the data span {span}: a horizon of {ahead} leaves no origin after the first third; "
-            "give shorter horizons"
+            f"the data span {span}, too short for a horizon of {ahead} after the first third; give "
+            "shorter horizons"
         )
     return np.linspace(begin, end, n)
 
 
 def _until(tracks: Trajectories, origin: float) -> Trajectories | None:
-    """Positions up to an origin, of particles with two or more; None if there are none."""
+    """Select positions up to an origin of particles with two or more; None if there are none."""
     early = tracks.times <= origin
     counts = np.bincount(tracks.trajectory_index[early & tracks.observed], minlength=len(tracks))
     enough = np.flatnonzero(counts > 1)
@@ -152,7 +151,7 @@ def _until(tracks: Trajectories, origin: float) -> Trajectories | None:
 
 
 def _seen_at(tracks: Trajectories, origin: float) -> set[str]:
-    """Particles that are seen within one usual interval before an origin."""
+    """Return the particles observed within one median interval before an origin."""
     slack = (1 + GRID_TOLERANCE) * float(np.median(tracks.intervals))
     near = (tracks.times <= origin) & (tracks.times > origin - slack) & tracks.observed
     return {str(tracks.ids[i]) for i in np.unique(tracks.trajectory_index[near])}
@@ -161,10 +160,10 @@ def _seen_at(tracks: Trajectories, origin: float) -> set[str]:
 def _forecasts(
     early: Trajectories, tau: float | str, times: list[float], **options: Any
 ) -> dict[str, ParticleForecast]:
-    """Members of every model and of their average."""
+    """Make members of every model and of their average."""
     members, seed = options.pop("members"), options["seed"]
     with warnings.catch_warnings():
-        # Priors from the data before each origin are what is tested.
+        # Priors from the data before each origin are intended.
         warnings.simplefilter("ignore", DriftbayesWarning)
         fit = predict(early, tau, times, **options)
     made = {AVERAGE: fit.particles(members)}
@@ -181,7 +180,7 @@ def _forecasts(
 def _simple(
     early: Trajectories, times: list[float], members: int, kappa: float | None, seed: int
 ) -> dict[str, ParticleForecast]:
-    """Members of persistence and of a fixed diffusivity."""
+    """Make members of persistence and of a fixed diffusivity."""
     rng = np.random.Generator(np.random.Philox(key=np.array([seed, 2**63], dtype=np.uint64)))
     rows = np.flatnonzero(early.observed)
     own = early.trajectory_index[rows]
@@ -219,7 +218,7 @@ def _simple(
 def _persistence_errors(
     early: Trajectories, rows: np.ndarray, times: list[float]
 ) -> FloatArray | None:
-    """Errors at each horizon of constant velocity from earlier fixes, (error, horizon, axis)."""
+    """Compute errors of persistence from earlier fixes, (error, horizon, axis)."""
     t, x, own = early.times[rows], early.positions[rows], early.trajectory_index[rows]
     slack = GRID_TOLERANCE * float(np.median(early.intervals))
     start = np.flatnonzero(np.r_[False, np.diff(own) == 0])
@@ -235,7 +234,7 @@ def _persistence_errors(
 
 
 def _named(forecast: ParticleForecast, seen: set[str], origin: int) -> Trajectories:
-    """Members' paths of the particles seen at the origin, named particle@origin/member."""
+    """Name the paths of particles observed at the origin particle@origin/member."""
     paths = forecast.trajectories()
     names = [str(name).rpartition("/") for name in paths.ids]
     keep = np.array([name in seen for name, _, _ in names])
@@ -246,7 +245,7 @@ def _named(forecast: ParticleForecast, seen: set[str], origin: int) -> Trajector
 def _together(
     parts: list[Trajectories], observed: Trajectories, name: str, origins: FloatArray
 ) -> Cases:
-    """Cases of the forecasts from all origins."""
+    """Match the forecasts from all origins with observations."""
     merged = Trajectories(
         positions=np.concatenate([part.positions for part in parts]),
         times=np.concatenate([part.times for part in parts]),

@@ -1,11 +1,11 @@
-"""Find where tracks change."""
+"""Change points of tracks."""
 
 __all__ = ["segments"]
 
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from driftbayes.data.sampling import Cut
+from driftbayes.data.sampling import Cut, Displacements
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import Dimension, in_units, readable
 from driftbayes.diagnostics.scales import lag_one_doubts
@@ -35,15 +35,15 @@ def segments(
     """Find where each track changes its parameters, exactly over all segmentations.
 
     Args:
-        tracks: Trajectories, as `read` gives them; gaps become longer steps.
+        tracks: Trajectories, as returned by `read`; gaps become longer steps.
         tau: Sampling time, as for `compare`; "all" uses every fix at its own interval.
         model: brownian (κ changes; also with a known measurement error), brownian+mean (κ and the
             mean velocity) or langevin (γ and k).
         rate: Expected changes per time, in the unit of the data or with its own ("0.5/s"); by
             default such that a track of mean duration changes with probability 1/2.
         priors: Priors of the parameters of each segment, by name.
-        scales: Scales of the motion, for priors that are not given; by default those of the data.
-        **options: `progress`, called with a stage, how many are done, and of how many.
+        scales: Scales of the motion for default priors; by default estimated from the data.
+        **options: `progress`, called with the stage, the number done and the total.
 
     Returns:
         Probabilities of changes, and the segments of each track.
@@ -73,22 +73,22 @@ def segments(
     result = find_segments(data, hypothesis, tracks, rate=per_time, **options)
     n_alone = result.n_short - data.n_unused
     if n_alone:
-        what = "1 track has" if n_alone == 1 else f"{n_alone} tracks have"
-        text = f"{what} only one step at this tau, cannot change, and is not used"
-        warnings.warn(text if n_alone == 1 else text.replace("is not", "are not"), DataWarning, 3)
-    _warn_of_noise(tracks, data, hypothesis.name)
+        what, verb = ("1 track has", "is") if n_alone == 1 else (f"{n_alone} tracks have", "are")
+        text = f"{what} only one step at this tau, cannot change, and {verb} not used"
+        warnings.warn(text, DataWarning, stacklevel=3)
+    _warn_of_noise(data, hypothesis.name)
     return result
 
 
-def _warn_of_noise(tracks: Trajectories, data: Any, model: str) -> None:
-    """Warn of steps that correlate as measurement errors make them."""
+def _warn_of_noise(data: Displacements, model: str) -> None:
+    """Warn of negative correlations of steps, as from measurement errors."""
     if data.position_sd is not None:
         return
     for clause, _ in lag_one_doubts(data, ("mean", "blur"), is_every_fix=False):
         if clause.startswith("measurement"):
             warnings.warn(
                 f"successive steps anticorrelate at tau = {readable(data.tau, data.time_unit)}, as "
-                f"measurement errors or confinement make them, and {model} has neither; give a "
+                f"expected from measurement errors or confinement, but {model} has neither; give a "
                 "known error (--noise SD), or use a longer sampling time",
                 DataWarning,
                 stacklevel=4,

@@ -1,6 +1,6 @@
-"""Example data: synthetic trajectories of known truth, in the layouts of common programs.
+"""Example data: trajectories with known parameters, in the layouts of common programs.
 
-They are simulated when they are asked for, from fixed seeds.
+They are simulated on demand from fixed seeds.
 """
 
 __all__ = ["EXAMPLES", "Example", "example", "write_example"]
@@ -31,10 +31,10 @@ class Example:
 
     Args:
         file: Name of its file.
-        summary: What it is.
-        truth: Model and parameters that it was simulated with.
+        summary: Short description.
+        truth: Model and parameters of the simulation.
         seed: Random seed.
-        write: Writes it to a path.
+        write: Function that writes it to a path.
     """
 
     file: str
@@ -75,7 +75,7 @@ def write_example(name: str, path: PathLike | None = None) -> Path:
         The file.
 
     Raises:
-        DriftbayesError: There is no example of this name, or the suffix is another one.
+        DriftbayesError: There is no example of this name, or the suffix is wrong.
     """
     chosen = _example_named(name)
     target = Path(chosen.file if path is None else path)
@@ -96,7 +96,7 @@ def _example_named(name: str) -> Example:
 
 
 def _parcels(path: Path, seed: int) -> None:
-    """A particle file of Parcels 4 on a flat mesh: rows by time, positions in metres."""
+    """Write a particle file of Parcels 4 on a flat mesh: rows by time, positions in metres."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -111,7 +111,7 @@ def _parcels(path: Path, seed: int) -> None:
         "x": pa.array(x[particle, step, 0].astype(np.float32)),
         "particle_id": pa.array(particle),
     }
-    # Parcels writes units of degrees for metres too; its mesh tells.
+    # Parcels writes units of degrees even on a flat mesh.
     units = {
         "t": {"units": "seconds since 2024-01-01 00:00:00", "calendar": "standard"},
         "z": {"units": "m"},
@@ -130,7 +130,7 @@ def _parcels(path: Path, seed: int) -> None:
 
 
 def _drifters(path: Path, seed: int) -> None:
-    """Raw fixes of drifters: irregular times, gaps, an error of each fix."""
+    """Write raw fixes of drifters: irregular times, gaps, measurement errors."""
     rng = np.random.default_rng(seed)
     n, days, sigma = 6, 4, 10.0
     theta = {"gamma": 1 / (6 * _HOUR), "k": 400.0}
@@ -141,7 +141,7 @@ def _drifters(path: Path, seed: int) -> None:
     rows = []
     for i in range(n):
         waits = 10 * _MIN + rng.exponential(5 * _MIN, 1000)
-        # Now and then the receiver is silent for hours.
+        # Occasional gaps of several hours.
         waits += (rng.random(len(waits)) < 0.01) * rng.uniform(2 * _HOUR, 6 * _HOUR, len(waits))
         times = np.floor(np.cumsum(waits))
         times = times[times < days * _DAY]
@@ -150,7 +150,7 @@ def _drifters(path: Path, seed: int) -> None:
 
 
 def _buoys(path: Path, seed: int) -> None:
-    """Hourly positions of buoys, in degrees."""
+    """Write hourly positions of buoys, in degrees."""
     rng = np.random.default_rng(seed)
     n, days = 24, 10
     theta = {"gamma": 1 / (6 * _HOUR), "k": 400.0}
@@ -164,7 +164,7 @@ def _buoys(path: Path, seed: int) -> None:
 
 
 def _animal(path: Path, seed: int) -> None:
-    """GPS fixes of one animal in its home range, about every two hours, some of them missing."""
+    """Write GPS fixes of one animal in its home range, about every two hours, some missing."""
     rng = np.random.default_rng(seed)
     theta = {"gamma": 1 / _HOUR, "well": 1 / (24 * _HOUR), "k": 26.0}
     step, days = 10 * _MIN, 60
@@ -187,7 +187,7 @@ def _fixes(
     sigma: float,
     rng: np.random.Generator,
 ) -> list[tuple[object, ...]]:
-    """Positions at some times, in degrees, with an error of sigma metres along each axis."""
+    """Compute positions in degrees at given times, with an error of sigma metres per axis."""
     grid = step * np.arange(len(x))
     seen = np.column_stack([np.interp(times, grid, column) for column in x.T])
     seen += rng.normal(0, sigma, seen.shape)
@@ -204,7 +204,7 @@ def _write_fixes(path: Path, rows: list[tuple[object, ...]]) -> None:
 
 
 def _particles(path: Path, seed: int) -> None:
-    """TrackMate's table of spots, in micrometres and seconds, with a localisation error."""
+    """Write TrackMate's table of spots, in micrometres and seconds, with localisation errors."""
     rng = np.random.default_rng(seed)
     n, frame, sigma = 100, 0.05, 0.1
     tracks = simulate("brownian", {"kappa": 0.4}, tau=frame, seed=seed, n_particles=n, n_steps=39)
@@ -221,7 +221,7 @@ def _particles(path: Path, seed: int) -> None:
 
 
 def _positions(tracks: Trajectories, n: int) -> FloatArray:
-    """Positions of regular trajectories, (particle, time, axis)."""
+    """Return positions of regular trajectories, (particle, time, axis)."""
     return np.array(tracks.positions).reshape(n, -1, tracks.n_dim)
 
 

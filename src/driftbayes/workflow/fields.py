@@ -1,4 +1,4 @@
-"""Fit fields of dispersion to trajectories."""
+"""Fields of dispersion."""
 
 __all__ = ["field"]
 
@@ -27,20 +27,20 @@ def field(
     scales: Scales | None = None,
     **options: Any,
 ) -> "FieldFit | FlightFit":
-    """Fit smooth fields of dispersion, with evidence that they vary in space.
+    """Fit smooth fields of dispersion, with evidence for variation in space.
 
-    With `model="brownian"` these are a diffusivity and a flow: particles move by
+    With `model="brownian"` the fields are a diffusivity and a flow: particles move by
     dX = (u + ∇κ) dt + √(2κ) dW without memory, so that tau must be several times the integral time
-    scale of the velocity. With `model="langevin"` they are the standard deviation of the velocity,
-    its memory time and its mean, in Thomson's well-mixed random flight.
+    scale of the velocity. With `model="langevin"` they are the standard deviation, memory time and
+    mean of the velocity, in Thomson's well-mixed random flight.
 
     Args:
-        tracks: Trajectories in one or two dimensions, as `read` gives them.
+        tracks: Trajectories in one or two dimensions, as returned by `read`.
         tau: Sampling time.
         model: "brownian" or "langevin".
-        priors: Of `kappa`, exponential, and `flow`, fixed, as for brownian+mean; or of `gamma` and
-            `k`, exponential, and `flow`, fixed, as for langevin+mean.
-        scales: As for `compare`.
+        priors: Exponential prior of `kappa` and fixed `flow`, as for brownian+mean; or exponential
+            priors of `gamma` and `k` and fixed `flow`, as for langevin+mean.
+        scales: Scales of the motion, as for `compare`.
         **options: `n_intervals`, `hypotheses` and `progress`, and for Brownian motion `density` and
             `walls`, as for `driftbayes.fields.fit_field`.
 
@@ -63,8 +63,7 @@ def field(
     if model == "langevin":
         for option in ("density", "walls"):
             if options.pop(option, None) not in (None, "auto"):
-                msg = f"{option} is an option of Brownian fields; leave it out with model langevin"
-                raise DriftbayesError(msg)
+                raise DriftbayesError(f"{option} is an option of model brownian; omit it")
         gamma, k = (_scale(known, parameter, Exponential) for parameter in ("gamma", "k"))
         return fit_flight(data, FlightPriors(gamma, k, flow), **options)
     kappa = _scale(known, "kappa", Exponential)
@@ -72,7 +71,7 @@ def field(
 
 
 def _scale(known: dict[str, AbstractPrior], name: str, kind: type) -> float:
-    """Scale of a prior of the kind that fields need."""
+    """Return the scale of a prior, which must be of a given kind."""
     prior = known[name]
     if kind is Exponential and isinstance(prior, Exponential):
         return float(prior.scale)

@@ -1,4 +1,4 @@
-"""Check, score and use fitted models; simulate models; bootstrap ln K."""
+"""Goodness of fit, scores, predictions, maps, simulations and the bootstrap of ln K."""
 
 __all__ = ["bootstrap", "check", "map", "predict", "score", "sensitivity", "simulate"]
 
@@ -51,8 +51,8 @@ def check(
 ) -> "FitCheck":
     """Test the goodness of fit of each model with simulated replicas.
 
-    Of a file in blocks, a sample is used. `tau`: sampling time, or "all". `models`, `priors`,
-    `scales`, `method`, `cut` are as for `compare`. Further options: `n_replicas`, `seed`,
+    A file in blocks is sampled. `tau`: sampling time, or "all". `models`, `priors`, `scales`,
+    `method`, `cut` are as for `compare`. Further options: `n_replicas`, `seed`,
     `prior_probabilities` and `progress`, as for `check_fit`.
     """
     from driftbayes.checks import check_fit
@@ -62,8 +62,8 @@ def check(
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     starts = None if data.start_row is None else tracks.times[data.start_row]
     result = check_fit(setup.hypotheses, data, start_times=starts, method=method, **options)
-    told = replace(result.comparison, priors_from_data=setup.from_data)
-    return replace(result, comparison=told)
+    comparison = replace(result.comparison, priors_from_data=setup.from_data)
+    return replace(result, comparison=comparison)
 
 
 @in_double_precision
@@ -103,21 +103,21 @@ def score(
     learned: bool = False,
     **options: Any,
 ) -> "Scores":
-    """Score predictions of each model for trajectories that it has not seen.
+    """Score predictions of each model for held-out trajectories.
 
     `tau`: sampling time, or "all". `times`: times over which single displacements of held-out
     trajectories are scored too. `models`, `priors`, `scales`, `cut` are as for `compare`.
-    `learned`: whether densities learned from the data by a network are scored beside the models;
-    needs the extra `driftbayes[learned]`.
-    Further options: `method`, `seed` and `progress`; `n_folds` for `times` and `learned`, and
-    `prior_probabilities` for `times`, as for `held_out`; `training` for `learned`.
+    `learned`: whether to score densities learned by a network as well, which needs the extra
+    `driftbayes[learned]`. Further options: `method`, `seed` and `progress`; `n_folds` for `times`
+    and `learned`, and `prior_probabilities` for `times`, as for `held_out`; `training` for
+    `learned`.
     """
     from driftbayes.prediction.scores import Scores, held_out, leave_one_out, prequential
 
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     training = options.pop("training", None)
-    own = ("n_folds", "prior_probabilities")
-    folds = {name: options.pop(name) for name in own if name in options}
+    names = ("n_folds", "prior_probabilities")
+    folds = {name: options.pop(name) for name in names if name in options}
     chosen = as_tau(tau, tracks)
     singles = sorted(set(times_in(times, tracks.units, "times")))
     whole_tracks = prequential(setup.hypotheses, data, **options)
@@ -159,12 +159,11 @@ def predict(
     """Predict the dispersion of particles under each model and their average.
 
     `tau`: sampling time of the fit, or "all". `horizons`: times ahead, positive and increasing,
-    also as text ("1d,10d"). `given`: "others" to find where lost particles are from those still
-    seen; the result is then a `LostForecast`. `models`: "brownian, langevin" unless given, with
-    "+flow" for `given`.
-    `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws` (1000)
-    from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities` of
-    the models; `progress`.
+    also as text ("1d,10d"). `given`: "others" to locate lost particles from those still observed;
+    the result is then a `LostForecast`. `models`: by default "brownian, langevin", with "+flow" for
+    `given`. `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws`
+    (1000) from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities`
+    of the models; `progress`.
     """
     from driftbayes.comparison.bayes import model_probabilities
     from driftbayes.inference import PosteriorDraws, posterior_draws
@@ -182,12 +181,12 @@ def predict(
     if given is not None:
         from driftbayes.prediction.lost import find_lost
 
-        # Refused before the fit, which takes longer.
+        # Raises before the fit, which takes longer.
         find_lost((h.model for h in setup.hypotheses), tracks, horizons, as_tau(tau, tracks))
     prior = options.pop("prior_probabilities", None)
     progress = options.pop("progress", None) or (lambda *_: None)
     options = {"n_draws": 1000, "seed": 0, **options}
-    # Refused before others are fitted.
+    # Raises before any model is fitted.
     for hypothesis in setup.hypotheses:
         check_drawable(hypothesis)
     draws: list[PosteriorDraws] = []
@@ -224,42 +223,43 @@ def map(
     scales: Scales | None = None,
     **options: Any,
 ) -> "TreeMap | xr.Dataset":
-    """Map dispersion by evidence: does it vary in space, and how.
+    """Map dispersion by evidence, or on a fixed grid.
 
     Args:
-        tracks: Trajectories in two dimensions, as `read` gives them.
-        tau: Sampling time; with `cell` also several. "all" takes every position at its own
+        tracks: Trajectories in two dimensions, as returned by `read`.
+        tau: Sampling time; with `cell` also several. "all" uses every position at its own
             interval, for irregular times.
         cell: Side of the cells of a fixed grid, in which the models are compared one by one: "5deg"
             for longitude and latitude, "50km" or a number for a plane. By default cells are found
             by evidence, and the map is averaged over all ways to divide the region.
-        models: As for `compare`.
-        priors: As for `compare`.
-        scales: As for `compare`.
-        **options: `depth`, `split`, `n_tau` and `progress`, as for `driftbayes.space.map_tree`; of
+        models: Models, as for `compare`.
+        priors: Priors, as for `compare`.
+        scales: Scales of the motion, as for `compare`.
+        **options: `depth`, `split`, `n_tau` and `progress`, as for `driftbayes.space.map_tree`; for
             a fixed grid `n_tau`, `seasons`, `min_windows`, `method`, `seed` and `progress`.
 
     Returns:
-        The map; of a fixed grid an xarray Dataset.
+        The map; an xarray Dataset for a fixed grid.
 
     Raises:
-        DriftbayesError: No map can be made of the data, or an option does not fit.
+        DriftbayesError: The data do not allow a map, or an option does not fit.
     """
     check_tracks(tracks)
     is_all = isinstance(tau, str) and tau == "all"
     if is_all and cell is not None:
         raise DriftbayesError(
-            "a fixed grid takes regular times, not tau = 'all'; give a sampling time, or leave the "
+            "a fixed grid needs regular times, not tau = 'all'; give a sampling time, or omit the "
             "side of a cell (--cell) for a map by evidence"
         )
     wanted = [tau] if isinstance(tau, float | int) else [] if is_all else tau
     taus = times_in(wanted, tracks.units, "tau")
     if cell is None and not is_all and len(taus) != 1:
         raise DriftbayesError(
-            f"a map by evidence is made at one sampling time, got {len(taus)}; give one, or the "
-            "side of a cell for a fixed grid (--cell)"
+            f"a map by evidence needs one sampling time, got {len(taus)}; give one, or the side of "
+            "a cell for a fixed grid (--cell)"
         )
-    side = None if cell is None else _side(cell, tracks)
+    in_degrees = tracks.lonlat is not None
+    side = None if cell is None else cell_side(cell, tracks.units, in_degrees=in_degrees)
     shortest = None if is_all else float(snap_taus(tracks, taus)[0])
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=shortest)
     if side is None:
@@ -267,8 +267,7 @@ def map(
 
         grid = [name for name in ("seasons", "min_windows", "method", "seed") if name in options]
         if grid:
-            msg = f"{grid[0]} is for a fixed grid; give cell (--cell) too, or leave it out"
-            raise DriftbayesError(msg)
+            raise DriftbayesError(f"{grid[0]} is for a fixed grid; give cell (--cell), or omit it")
         return map_tree(tracks, setup.hypotheses, shortest, **options)
     from driftbayes.comparison.regions import map_regions
 
@@ -351,10 +350,10 @@ def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
     for name, value in theta.items():
         # Components of a tensor may be negative; other parameters are positive.
         low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0
-        # Those of an SDE are whatever its functions take.
+        # Parameters of an SDE may be negative.
         low = -inf if model.kind == "sde" and name in model.motion().parameters else low
         is_number = isinstance(value, int | float)
-        # A flow may be free of divergence.
+        # The divergence of a flow may be zero.
         if name == "divergence" and value == 0:
             continue
         if not (is_number and low < value < known[name].upper and isfinite(value)):
@@ -374,8 +373,3 @@ def _prepared(
     data = displacements_at(tracks, tau, cut)
     scaled_at = None if tau == "all" else data.tau
     return data, hypotheses_for(models, tracks, priors=priors, scales=scales, tau=scaled_at)
-
-
-def _side(cell: Any, tracks: Trajectories) -> float:
-    """Side of a cell in degrees, or in the unit of positions."""
-    return cell_side(cell, tracks.units, in_degrees=tracks.lonlat is not None)

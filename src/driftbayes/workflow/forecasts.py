@@ -1,4 +1,4 @@
-"""Add forecasts to a report: search areas, and scores of forecasts from earlier times."""
+"""Forecasts for a report: search areas, and scores of forecasts from earlier times."""
 
 __all__ = ["with_forecasts"]
 
@@ -14,8 +14,8 @@ from driftbayes.prediction.regions import REGION_MEMBERS, search_regions
 from driftbayes.report.examination import Examination
 from driftbayes.workflow.backtests import backtest
 
-# Times of origin, which are so few that a report stays quick.
-_ORIGINS = 5
+# Few times of origin keep a report quick.
+_N_ORIGINS = 5
 
 
 def with_forecasts(
@@ -23,8 +23,8 @@ def with_forecasts(
 ) -> Examination:
     """Forecast the particles of a report, from their last positions and from earlier times.
 
-    Both use the models of the scan at its reference sampling time. What cannot be forecast is
-    skipped, with the reason.
+    Both use the models of the scan at its reference sampling time. A forecast that is not possible
+    is skipped, with the reason.
 
     Args:
         examination: Results of `examine`.
@@ -47,7 +47,7 @@ def with_forecasts(
         reasons.append(str(error))
     options = {**options, "models": ",".join(scan.models), "seed": seed}
     try:
-        made["backtest"] = backtest(tracks, tau or "all", times, origins=_ORIGINS, **options)
+        made["backtest"] = backtest(tracks, tau or "all", times, origins=_N_ORIGINS, **options)
     except DriftbayesError as error:
         reasons.append(str(error))
     skipped = {"forecasts": "; ".join(dict.fromkeys(reasons))} if reasons else {}

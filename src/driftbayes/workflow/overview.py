@@ -1,4 +1,4 @@
-"""Describe trajectories: how they are sampled, what to beware of, and which tau suit them."""
+"""Overview of trajectories: sampling, warnings and suggested sampling times."""
 
 __all__ = ["Overview", "describe_format", "info", "trajectories_card"]
 
@@ -24,7 +24,7 @@ from driftbayes.storage import PathLike
 # Rounding errors, relative to a typical step: below the first they are not reported; above the
 # second they change the inference at the shortest sampling times.
 _FINE, _COARSE = 1e-3, 0.05
-# Of more positions a card shows only what is found at once.
+# With more positions, a card shows only what is computed quickly.
 _LARGE = 1_000_000
 
 
@@ -33,7 +33,7 @@ def info(tracks: Trajectories, file: PathLike | Sequence[PathLike] | None = None
 
     Args:
         tracks: Any trajectories.
-        file: The file or files that they were read from, for the suggested command.
+        file: Their file or files, for the suggested command.
     """
     check_tracks(tracks)
     named: str | tuple[str, ...] | None = None if file is None else str(file)
@@ -43,7 +43,7 @@ def info(tracks: Trajectories, file: PathLike | Sequence[PathLike] | None = None
 
 
 def trajectories_card(tracks: Trajectories) -> Card:
-    """Card of trajectories: sizes and ranges, suggested sampling times, warnings."""
+    """Describe sizes and ranges of trajectories, suggested sampling times and warnings."""
     card = describe_trajectories(tracks)
     if len(tracks.times) > _LARGE:
         return card
@@ -57,12 +57,12 @@ def trajectories_card(tracks: Trajectories) -> Card:
 
 @dataclass(frozen=True)
 class Overview:
-    """What `info` finds.
+    """Overview of trajectories, as returned by `info`.
 
     Args:
         tracks: The trajectories.
-        survey: How they are sampled.
-        file: The file that they were read from, if known.
+        survey: Their sampling and rounding.
+        file: Their file or files, if known.
     """
 
     tracks: Trajectories
@@ -70,12 +70,12 @@ class Overview:
     file: str | tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
-        """The trajectories and suggested sampling times."""
+        """Show the trajectories and suggested sampling times."""
         return f"<Overview: {self.tracks!r}, suggested tau = {self.suggested_taus or 'all'}>"
 
     @property
     def suggested_taus(self) -> str | None:
-        """Sampling times in the form of --taus; None if fixes are better used all (tau = all)."""
+        """Sampling times in the form of --taus; None if every fix should be used (tau = all)."""
         found = self.survey
         if found.tau_low is None or found.tau_high is None:
             return None
@@ -87,7 +87,7 @@ class Overview:
 
     @property
     def suggested_command(self) -> str | None:
-        """The command to go on with."""
+        """Command for the next step."""
         if self.survey.interval is None or self.file is None:
             return None
         taus = self.suggested_taus
@@ -117,7 +117,7 @@ class Overview:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What to beware of."""
+        """Warnings about the data."""
         tracks, found = self.tracks, self.survey
         warnings = []
         if any("smoothed" in str(note).lower() for note in tracks.provenance.get("notes", [])):
@@ -157,7 +157,7 @@ class Overview:
 
     @property
     def _lag_one(self) -> str | None:
-        """What steps over one recording interval show of noise, blur and drift."""
+        """Signs of noise, blur and drift in steps over one recording interval."""
         tracks = self.tracks
         if tracks.recording_interval is None or len(tracks.times) > _LARGE:
             return None
@@ -168,7 +168,7 @@ class Overview:
         return "; ".join(sentence for _, sentence in lag_one_doubts(data)) or None
 
     def to_json(self) -> dict[str, Any]:
-        """The description as plain numbers and text."""
+        """Return the overview as plain numbers and text."""
         tracks, found = self.tracks, self.survey
         seen = tracks.positions[tracks.observed]
         lonlat = None if tracks.lonlat is None else tracks.lonlat[tracks.observed]
@@ -220,7 +220,7 @@ class Overview:
         }
 
     def rows(self) -> list[list[str]]:
-        """Names and values, for a table."""
+        """Return names and values for a table."""
         facts = self.to_json()
         units = f"length {facts['length_unit'] or '-'}, time {facts['time_unit'] or '-'}"
         error = facts["measurement_error_median"]
@@ -268,7 +268,7 @@ class Overview:
             return "-"
         low, high = self.tracks.intervals.min(), self.tracks.intervals.max()
         text = readable(found.interval, unit, 8)
-        # Rounding does not count as irregular.
+        # Differences by rounding are not irregular.
         if high - low > 1e-6 * found.interval:
             ends = f"{readable(low, unit)} to {readable(high, unit)}"
             text += f" in {_share(found.share)} of intervals; range {ends}"
@@ -280,7 +280,7 @@ class Overview:
 
     @property
     def gaps(self) -> str:
-        """Intervals longer than the usual one, and odd ones that count as gaps."""
+        """Description of gaps: long intervals, and odd ones that count as gaps."""
         n_gaps, odd = self.survey.n_gaps, self.tracks.stray_note
         if not n_gaps:
             return odd or ("-" if n_gaps is None else "none")
@@ -321,7 +321,7 @@ class Overview:
 
     @property
     def rounding(self) -> str:
-        """Steps in which coordinates are written."""
+        """Description of the steps to which coordinates are rounded."""
         rms = self.survey.step_rms or 0.0
         shown = [axis for axis in self.survey.quantisation if axis.noise > _FINE * rms]
         return (
@@ -337,14 +337,14 @@ class Overview:
 
 
 def _typed(value: float, unit: str, digits: int = 6) -> str:
-    """A quantity as it is written on the command line: without a space, its unit if it is known."""
+    """Format a quantity for the command line: without a space, with its unit if known."""
     if not (is_length(unit) or is_time(unit)):
         return number(value, digits)
     return readable(value, unit, digits).replace(" ", "")
 
 
 def _share(share: float) -> str:
-    """A share in percent; 100 % only if it is all."""
+    """Format a fraction in percent; 100 % only if it is exactly 1."""
     return "more than 99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
 
 
@@ -364,7 +364,7 @@ def _points(facts: dict[str, Any]) -> str:
 
 
 def describe_format(file: Path, name: str | None = None) -> dict[str, str]:
-    """Format of a file, and how it was recognised."""
+    """Describe the format of a file, and how it was recognised."""
     from driftbayes.io.formats import choose, contents_of
 
     contents = contents_of(file)

@@ -1,4 +1,4 @@
-"""Where particles will be, if dispersion varies in space."""
+"""Probability of presence where dispersion varies in space."""
 
 __all__ = ["presence"]
 
@@ -25,17 +25,18 @@ def presence(
     model: str | None = None,
     cell: float | str | None = None,
 ) -> "PresenceMap":
-    """Predict where particles will be, in the map or field of a file.
+    """Predict the positions of particles from a map or field in a file.
 
     Probability is transported from the last position of each particle by the Fokker–Planck
-    equation; the edges of the map reflect. Of a field it is averaged over draws from the posterior;
-    of a map the averaged diffusivity and flow are taken, without their errors.
+    equation; the edges of the map reflect. For a field, it is averaged over draws from the
+    posterior; for a map, the posterior means of diffusivity and flow are used, without their
+    errors.
 
     Args:
-        tracks: Trajectories in two dimensions, as `read` gives them.
+        tracks: Trajectories in two dimensions, as returned by `read`.
         horizons: Times ahead, positive, also as text ("1d,10d").
-        space: A file that `driftbayes map -o` or `driftbayes field -o` wrote.
-        model: The model of a map; None takes the one with the largest evidence.
+        space: A file written by `driftbayes map -o` or `driftbayes field -o`.
+        model: Model of a map; None selects that with the largest evidence.
         cell: Side of a cell: "10km" or a number for a plane, "0.1deg" for longitude and latitude;
             by default a hundredth of the longer side of the map.
 
@@ -43,7 +44,7 @@ def presence(
         Probability of presence in each cell, at each time.
 
     Raises:
-        DriftbayesError: The file is no map or field, or is not where the particles are.
+        DriftbayesError: The file is not a map or field, or does not cover the particles.
 
     Example:
         >>> import driftbayes as db
@@ -65,13 +66,13 @@ def presence(
         stored = str(dataset.attrs.get(f"{what}_unit", ""))
         if stored and not unit:
             raise DriftbayesError(
-                f"the trajectories have no unit of {what}, and the file of the map has {stored}; "
-                f"pass --{what}-unit"
+                f"the trajectories have no unit of {what}, but the map has {stored}; pass "
+                f"--{what}-unit"
             )
     found, *draws = (
         made.on_lonlat() if made.ground is not None and made.ground.frame == "local" else made
         for made in (
-            gridded(one, model=model, to=units) for one in (dataset, *drawn_fields(dataset))
+            gridded(each, model=model, to=units) for each in (dataset, *drawn_fields(dataset))
         )
     )
     options: dict[str, Any] = {"units": units, "draws": draws}
@@ -82,7 +83,7 @@ def presence(
     if on_earth != (fixes is not None):
         where = ("on a plane", "on the earth")
         raise DriftbayesError(
-            f"{found.title} is {where[on_earth]} and the trajectories are {where[not on_earth]}; "
+            f"{found.title} is {where[on_earth]} but the trajectories are {where[not on_earth]}; "
             "make the map from the same data"
         )
     if fixes is None:

@@ -1,4 +1,4 @@
-"""Read trajectories from a file, a table, an array or a dataset, ready for analysis."""
+"""Reading of trajectories from files, tables, arrays and datasets, ready for analysis."""
 
 __all__ = [
     "Blocks",
@@ -24,6 +24,7 @@ from driftbayes.data.sampling import Cut
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import (
     LENGTH,
+    UNIT_ADVICE,
     in_units,
     length_factor,
     parse_quantity,
@@ -43,19 +44,17 @@ if TYPE_CHECKING:
     from driftbayes.streaming import Tally
 
 _PREPARING = ("units", "noise", "period", "drop_short")
-# What a unit that is no unit of length or time asks for.
-_ADVICE = {"px": "pixel_size (--pixel-size)", "frame": "frame_interval (--frame-interval)"}
 _ARRAY_OPTIONS = (
     *("dt", "times", "ids", "position_sd", "length_unit", "time_unit", "provenance"),
     *("lonlat", "flags"),
 )
-# Positions in the sample of a check.
-_CHECKED_POINTS = 100_000
+# Number of positions in the sample of a check.
+_SAMPLE_POINTS = 100_000
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """How a file that does not fit in memory is read.
+    """Options for reading a file that does not fit in memory.
 
     Args:
         workers: Number of worker processes; by default threads of this process.
@@ -87,17 +86,17 @@ def read(
         source: A file or store of a known format (see `driftbayes formats`), several of them as a
             list, a pattern ("tracks/*.csv") or a folder, a pandas DataFrame, an xarray Dataset, or
             an array (particle, time, dim) or list of arrays (time, dim).
-        units: Units of length and time to convert to, as in "km,d"; an empty one stays as it is.
-            Data that name none are taken to be in these, with a warning.
+        units: Units of length and time to convert to, as in "km,d"; an empty one is unchanged.
+            Data without units are assumed to be in these, with a warning.
         noise: Standard deviation of the measurement error of every position, in the unit of the
             data or with its own ("10m").
-        period: Length of a periodic domain, likewise, one for all axes or one each; None for an
-            axis that is not periodic.
-        drop_short: Whether to leave out trajectories of fewer than two positions.
-        qc: Quality checks whose findings to repair, as in "spikes=3m/s,stuck=6h" or "default".
-        blocks: Leave a file on disk; `compare`, `scan` and `check` read it in such blocks.
-        **options: Further options of `read_trajectories` for files and tables, with `columns` also
-            as text ("time=t,x=X"), and those of `Trajectories.from_arrays` for arrays (`dt`).
+        period: Length of a periodic domain, in the unit of the data or with its own, one for all
+            axes or one each; None for an axis that is not periodic.
+        drop_short: Whether to drop trajectories of fewer than two positions.
+        qc: Quality checks to apply, with repairs, as in "spikes=3m/s,stuck=6h" or "default".
+        blocks: Leave a file on disk; `compare`, `scan` and `check` read it in blocks.
+        **options: Options of `read_trajectories` for files and tables, with `columns` also as text
+            ("time=t,x=X"), and those of `Trajectories.from_arrays` for arrays (`dt`).
 
     Raises:
         DriftbayesError: The source cannot be read, or an option does not fit it.
@@ -120,14 +119,14 @@ def read(
 
 
 def load(source: Any, **options: Any) -> Trajectories:
-    """Read trajectories without looking at their quality; arguments are those of `read`."""
+    """Read trajectories without quality checks; arguments as for `read`."""
     own = {name: options.pop(name) for name in _PREPARING if name in options}
     tracks = prepare_tracks(_from_source(source, options), **own)
     return with_reading(tracks, {**own, **options})
 
 
 def check_quality(tracks: Trajectories, qc: str | None) -> Trajectories:
-    """Repair what quality checks find, or warn of it."""
+    """Repair the findings of quality checks, or warn of them."""
     from driftbayes import quality
 
     if qc is not None:
@@ -167,10 +166,10 @@ def _from_source(source: Any, options: Mapping[str, Any]) -> Trajectories:
         return read_trajectories(source, **_for_files(options))
     if isinstance(source, Trajectories):
         if options:
-            raise DriftbayesError(f"trajectories are read already; leave out {', '.join(options)}")
+            raise DriftbayesError(f"trajectories are already read; omit {', '.join(options)}")
         return source
     kind = type(source)
-    # By name: neither package is imported for data of another kind.
+    # By name, so that neither package is imported for other data.
     name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
     if name in ("pandas.DataFrame", "xarray.Dataset"):
         return read_trajectories(source, **_for_files(options))
@@ -184,13 +183,13 @@ def _from_source(source: Any, options: Mapping[str, Any]) -> Trajectories:
 
 
 def _are_files(source: Any) -> bool:
-    """Whether these are names of files, not arrays."""
+    """Return whether the source is a list of files."""
     listed = isinstance(source, list | tuple) and len(source) > 0
     return listed and all(isinstance(file, str | Path) for file in source)
 
 
 def _for_files(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of reading a file, quantities such as "0.16um" taken apart."""
+    """Return the options for a file, with text parsed."""
     from driftbayes.io.reading import ReadOptions
 
     found = dict(options)
@@ -219,25 +218,25 @@ def _check_options(options: Iterable[str], known: Iterable[str]) -> None:
 
 
 def with_reading(tracks: Trajectories, options: Mapping[str, Any]) -> Trajectories:
-    """Trajectories that remember with which options they were read."""
-    # A file that was converted may remember how its own source was read.
+    """Record the reading options in the provenance."""
+    # A converted file may have those of its source.
     others = {name: value for name, value in tracks.provenance.items() if name != "reading"}
     texts = _texts(options)
     return replace(tracks, provenance={**others, "reading": texts} if texts else others)
 
 
 def _texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options that differ from the usual ones, as they are written on the command line."""
-    usual = {"frame": "auto", "drop_short": False}
+    """Format options that differ from the defaults for the command line."""
+    defaults = {"frame": "auto", "drop_short": False}
     return {
         name: _as_text(value)
         for name, value in options.items()
-        if value is not None and value != usual.get(name)
+        if value is not None and value != defaults.get(name)
     }
 
 
 def _as_text(value: Any) -> str:
-    """An option as it is written on the command line."""
+    """Format an option for the command line."""
     if value is True:
         return ""
     if isinstance(value, Mapping):
@@ -245,7 +244,7 @@ def _as_text(value: Any) -> str:
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str):
         return f"{value[0]!r}{value[1]}"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join("-" if one is None else str(one) for one in value) or "none"
+        return ",".join("-" if part is None else str(part) for part in value) or "none"
     return str(value)
 
 
@@ -268,7 +267,7 @@ def _periods(
 
 
 def _converted(tracks: Trajectories, units: str) -> Trajectories:
-    """The same trajectories in other units, which are recorded."""
+    """Convert trajectories to other units, and record it."""
     wanted = [part.strip() for part in units.split(",")]
     if len(wanted) != 2:
         msg = f"units must be one of length and one of time, for example 'km,d', got {units!r}"
@@ -279,15 +278,15 @@ def _converted(tracks: Trajectories, units: str) -> Trajectories:
     for (what, unit), new in zip(old.items(), wanted, strict=True):
         if new in ("", unit):
             continue
-        # The wanted one first: a slip in it is the nearer one.
+        # Raises if the new unit is unknown.
         finders[what](new)
-        if unit in _ADVICE:
+        if unit in UNIT_ADVICE:
             raise DriftbayesError(
                 f"units: cannot convert {what} to {new}, since its unit is {unit!r}; "
-                f"pass {_ADVICE[unit]}"
+                f"pass {UNIT_ADVICE[unit]}"
             )
         if not unit:
-            msg = f"the data name no unit of {what}: they are taken to be in {new}, as given"
+            msg = f"the data have no unit of {what}; the given unit {new} is assumed"
             warnings.warn(msg, DataWarning, stacklevel=2)
         factors[what] = finders[what](unit, new) if unit else (1.0, new)
     if not factors:
@@ -299,21 +298,21 @@ def _converted(tracks: Trajectories, units: str) -> Trajectories:
 
 @runtime_checkable
 class _ArrayLike(Protocol):
-    """An array of any package, such as JAX."""
+    """Array of any package, such as JAX."""
 
     def __array__(self) -> np.ndarray:
-        """Return it as an array of NumPy."""
+        """Return a NumPy array."""
 
 
 class FileInBlocks:
-    """Trajectories in a file that is read in blocks, whose sums are kept.
+    """Trajectories in a file that is read in blocks and reduced to sums.
 
     Args:
         path: The file.
-        blocks: How it is read.
-        qc: Quality checks whose findings to repair.
+        blocks: Options of the blocks.
+        qc: Quality checks to apply, with repairs.
         options: Other arguments of `read`.
-        recorded: The same as text, for the provenance; by default made from them.
+        recorded: The same as text, for the provenance; by default made from `options`.
     """
 
     def __init__(
@@ -328,8 +327,10 @@ class FileInBlocks:
             from driftbayes.io.files import files_of
 
             if files_of(path) is not None:
-                msg = "several files cannot be read in blocks; first run: driftbayes convert FILES "
-                raise DriftbayesError(f"{msg}-o all.parquet")
+                raise DriftbayesError(
+                    "several files cannot be read in blocks; first run: driftbayes convert FILES "
+                    "-o all.parquet"
+                )
         self.path, self.blocks, self._qc = Path(path), blocks, qc
         self._options = dict(options or {})
         self._recorded = _texts(self._options) if recorded is None else dict(recorded)
@@ -339,7 +340,7 @@ class FileInBlocks:
         self.recording_interval: float | None = None
 
     def __repr__(self) -> str:
-        """The file."""
+        """Show the file."""
         return f"<FileInBlocks: {self.path}>"
 
     def tally(
@@ -350,11 +351,11 @@ class FileInBlocks:
         *,
         snap: bool,
     ) -> "Tally":
-        """Sums that models need, over all trajectories."""
+        """Compute the sums that models need, over all trajectories."""
         from driftbayes.streaming import tally_file
 
         options, how = self._how()
-        made, told = tally_file(
+        tally, provenance = tally_file(
             self.path,
             models,
             taus,
@@ -365,23 +366,23 @@ class FileInBlocks:
             snap=snap,
             **how,
         )
-        self._remember(told)
-        self.recording_interval = made.recording_interval
-        if made.stray_note:
-            warnings.warn(made.stray_note, DataWarning, stacklevel=4)
-        return made
+        self._remember(provenance)
+        self.recording_interval = tally.recording_interval
+        if tally.stray_note:
+            warnings.warn(tally.stray_note, DataWarning, stacklevel=4)
+        return tally
 
     def sample(self) -> Trajectories:
-        """Some of the trajectories, chosen by a hash, for methods that need displacements."""
+        """Sample trajectories by a hash, for methods that need displacements."""
         from driftbayes.streaming import sample_file
 
         options, how = self._how()
-        made, told = sample_file(self.path, options, sample_points=_CHECKED_POINTS, **how)
-        self._remember(told)
-        found = made.sample()
+        tally, provenance = sample_file(self.path, options, sample_points=_SAMPLE_POINTS, **how)
+        self._remember(provenance)
+        found = tally.sample()
         text = (
-            f"using {found.n_trajectories:,} of {made.n_trajectories:,} trajectories "
-            f"({len(found.times):,} of {made.n_points:,} positions), chosen by a hash"
+            f"using {found.n_trajectories:,} of {tally.n_trajectories:,} trajectories "
+            f"({len(found.times):,} of {tally.n_points:,} positions), chosen by a hash"
         )
         warnings.warn(text, DataWarning, stacklevel=4)
         return replace(found, provenance=self.provenance)
@@ -404,7 +405,7 @@ class FileInBlocks:
         return ReadOptions(**reading), how
 
     def _remember(self, provenance: Mapping[str, Any]) -> None:
-        """Keep where the data come from, with the options that read them."""
+        """Keep the provenance, with the reading options."""
         others = {name: value for name, value in provenance.items() if name != "reading"}
         self.provenance = {**others, "reading": self._recorded} if self._recorded else others
 
@@ -413,10 +414,10 @@ def open_scan(path: PathLike) -> "Scan":
     """Read a scan over tau, with its hypotheses, evidences and estimates.
 
     Args:
-        path: A file that `Scan.save` or `driftbayes scan -o` wrote.
+        path: A file written by `Scan.save` or `driftbayes scan -o`.
 
     Raises:
-        DriftbayesError: The file is no scan, is damaged, or was written by version 0.1.
+        DriftbayesError: The file is not a scan, is damaged, or was written by version 0.1.
     """
     from driftbayes.comparison import Scan
     from driftbayes.io import read_scan

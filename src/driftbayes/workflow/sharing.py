@@ -1,4 +1,4 @@
-"""Name the models with shared motion that fit particles which move together."""
+"""Models of shared motion for particles that move together."""
 
 __all__ = ["models_at", "models_with_shared_motion"]
 
@@ -14,17 +14,17 @@ from driftbayes.models import MODELS, model_named
 def models_with_shared_motion(
     names: Sequence[str], data: Displacements, options: Sequence[str]
 ) -> list[str]:
-    """Return the names of models with the first option that can take the data; empty if none can.
+    """Return the names of models with the first option that supports the data, if any.
 
     Args:
-        names: Models in which particles are independent.
+        names: Models with independent particles.
         data: Displacements at one tau.
-        options: Options that fit, such as "common" and "flow", the best first.
+        options: Suitable options, such as "common" and "flow", the best first.
     """
-    # What a flow cannot take, such as errors of positions, a common motion may.
+    # A common motion may support data that a flow does not, such as measurement errors.
     for option in dict.fromkeys([*options, "common"]):
         found = [f"{name}+{option}" for name in names]
-        found = [name for name in found if _takes(name, data)]
+        found = [name for name in found if _supports(name, data)]
         if found:
             return found
     return []
@@ -33,13 +33,13 @@ def models_with_shared_motion(
 def models_at(
     tracks: Trajectories, tau: float, names: Sequence[str], options: Sequence[str]
 ) -> list[str]:
-    """The same for trajectories at a sampling time; empty if no two positions are that far apart.
+    """Apply `models_with_shared_motion` to trajectories; empty if no positions are tau apart.
 
     Args:
         tracks: The trajectories.
         tau: Sampling time.
-        names: Models in which particles are independent.
-        options: Options that fit, the best first.
+        names: Models with independent particles.
+        options: Suitable options, the best first.
     """
     try:
         data = WHOLE(tracks, tau)
@@ -48,7 +48,7 @@ def models_at(
     return models_with_shared_motion(names, data, options)
 
 
-def _takes(name: str, data: Displacements) -> bool:
+def _supports(name: str, data: Displacements) -> bool:
     try:
         Batch.of(data, model=model_named(name, MODELS, data.n_dim))
     except DriftbayesError:

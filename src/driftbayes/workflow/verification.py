@@ -1,4 +1,4 @@
-"""Score ensembles in files against observed trajectories."""
+"""Scores of ensembles in files against observed trajectories."""
 
 __all__ = ["read_ensemble", "score_ensembles", "with_dependence"]
 
@@ -25,12 +25,12 @@ _TABLES = {".csv": "read_csv", ".txt": "read_csv", ".parquet": "read_parquet"}
 def read_ensemble(source: Any, **options: Any) -> Trajectories:
     """Read the members of an ensemble.
 
-    A table may have a column `member`, and a column `start` where a drifter has several forecasts;
-    trajectories are then named id/member or id@start/member. Other files are read as any
-    trajectories: members named so, or as a simulator writes them.
+    A table may have a column `member`, and a column `start` if a drifter has several forecasts;
+    trajectories are then named id/member or id@start/member. Other files are read like any
+    trajectories, with members named in this way or as by a simulator.
 
     Args:
-        source: A file, a pandas DataFrame, or what else `read` takes.
+        source: A file, a pandas DataFrame, or another source of `read`.
         **options: Options of `read`.
     """
     table = _table(source)
@@ -49,13 +49,13 @@ def read_ensemble(source: Any, **options: Any) -> Trajectories:
     if _START in names:
         ids = ids + "@" + made.pop(names[_START]).astype(str)
     made[known] = ids + "/" + made.pop(names[_MEMBER]).astype(str)
-    # Rows of one member come one after the other.
+    # Rows of one member must be contiguous.
     made = made.sort_values(known, kind="stable")
     return load(made, columns=columns or None, **options)
 
 
 def _table(source: Any) -> Any:
-    """The table of a source that has a column of members; None for another."""
+    """Return the table of a source with a column of members; None for other sources."""
     import pandas as pd
 
     if isinstance(source, str | Path):
@@ -90,8 +90,8 @@ def score_ensembles(
         observed: Observed trajectories.
         ensembles: Files of members, tables or trajectories, by the name of the ensemble.
         leads: Lead times to score, in the unit of the observations or with their own; default all.
-        errors: What the bootstrap resamples: "drifters", or "starts", the times from which
-            forecasts begin, for drifters that move together.
+        errors: Units of the bootstrap: "drifters", or "starts", the start times of forecasts, for
+            drifters that move together.
         seed: Random seed of the bootstrap.
         **options: Options of `read` for the ensembles.
 
@@ -102,15 +102,15 @@ def score_ensembles(
     if observed.period is not None:
         raise DriftbayesError(
             "ensembles cannot be scored in a periodic domain: members and observations may be on "
-            "different images; unwrap both and leave out the period"
+            "different images; unwrap both and omit the period"
         )
     if observed.position_sd is not None:
         raise DriftbayesError(
-            "members have no measurement errors, and observations have: their scores cannot be "
-            "compared; leave out the errors of the observations, or add them to the members"
+            "observations have measurement errors but members do not, so scores cannot be "
+            "compared; omit the errors of the observations, or add them to the members"
         )
     with warnings.catch_warnings():
-        # What holds for both was said of the observations.
+        # The observations have already given these warnings.
         warnings.simplefilter("ignore", DataWarning)
         cases = [
             match_cases(
@@ -125,26 +125,25 @@ def score_ensembles(
         for i, own in enumerate(cases):
             near = np.abs(own.lead[:, None] - wanted).min(axis=1) <= 1e-3 * wanted.min()
             if not near.any():
-                msg = f"{own.name}: no forecast has one of the lead times asked for"
-                raise DriftbayesError(msg)
+                raise DriftbayesError(f"{own.name}: no forecast has one of the given lead times")
             cases[i] = own.take(near)
     result = score_cases(cases, units=observed.units, errors=errors, seed=seed)
     return with_dependence(result, observed)
 
 
 def with_dependence(result: EnsembleScores, observed: Trajectories) -> EnsembleScores:
-    """Note that drifters move together, where errors take them for independent.
+    """Add a note if drifters move together but errors treat them as independent.
 
     Args:
         result: Scores of ensembles.
-        observed: The drifters.
+        observed: Observed trajectories.
     """
     if result.errors != "drifters" or result.n_drifters < 2:
         return result
     try:
         found = quick_dependence(observed, float(result.leads[0]))
     except DriftbayesError:
-        # Lead times that no two drifters have in common.
+        # No two drifters have lead times in common.
         return result
     if not found.is_serious:
         return result

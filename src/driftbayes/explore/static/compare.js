@@ -48,7 +48,7 @@ export function beginComparison({ models, onChange, onTau }) {
     const began = performance.now();
     byId("comparison").classList.add("waiting");
     byId("comparison").setAttribute("aria-busy", "true");
-    // Said only if one has to wait: it is not read out at every move.
+    // Announce only longer waits, so that screen readers do not read out every move.
     const patience = setTimeout(() => {
       byId("status").textContent = "Computing … A model is compiled when it is first used, which takes seconds, or minutes with three or more parameters.";
     }, 400);

@@ -15,7 +15,7 @@ async function walk(entry, path) {
   const reader = entry.createReader();
   const found = [];
   for (;;) {
-    // Entries come in portions.
+    // Entries are returned in batches.
     const some = await new Promise((done, failed) => { reader.readEntries(done, failed); });
     if (!some.length) { return found; }
     for (const inner of some) { found.push(...await walk(inner, `${path}${entry.name}/`)); }
@@ -55,7 +55,7 @@ export function beginData(start, { onCard, current }) {
   }
 
   const zone = byId("drop");
-  // Anywhere on the page: the browser would open a file that misses the zone.
+  // Accept files anywhere on the page: the browser would open one that misses the zone.
   document.addEventListener("dragover", (event) => { event.preventDefault(); zone.classList.add("over"); });
   document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) { zone.classList.remove("over"); } });
   document.addEventListener("drop", async (event) => {

@@ -1,1 +1,1 @@
-"""What can be added to a model: measurement errors, flows, a tensor, rotation, populations."""
+"""Model options: measurement error, flows, anisotropy, rotation, populations."""

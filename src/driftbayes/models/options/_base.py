@@ -1,6 +1,6 @@
-"""A model that wraps another: what it takes over unchanged."""
+"""Base class of models that wrap another model."""
 
-__all__ = ["AbstractOption"]
+__all__ = ["AbstractOption", "core_of"]
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -10,12 +10,12 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood.kalman import Transition
+from driftbayes.likelihood import Collected
 from driftbayes.models._base import AbstractModel, Parameter, fact
-from driftbayes.models._prepare import Data, Kind
+from driftbayes.models._prepare import Kind
 from driftbayes.models._rules import OPTIONS, check_options
 
-# Checked when an option is made, with a message.
+# `__check_init__` checks the type at run time.
 if TYPE_CHECKING:
     Model: TypeAlias = AbstractModel
 else:
@@ -23,17 +23,17 @@ else:
 
 
 class AbstractOption(AbstractModel):
-    """A model that consists of another and something more.
+    """A model that wraps another and adds something to it.
 
-    All that an option does not define is the other model's, its facts and its methods.
+    Attributes and methods that an option does not define are those of the wrapped model.
 
     Args:
-        base: The other model.
+        base: The wrapped model.
     """
 
     base: Model
 
-    # Its name in the names of models, and the parameters that it adds, each a field.
+    # The part of the model's name after the plus sign, and the parameters added, each a field.
     option: ClassVar[str]
     own: ClassVar[dict[str, Parameter]]
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}+{self.option}")
@@ -53,7 +53,7 @@ class AbstractOption(AbstractModel):
     needs_positions: ClassVar[bool] = fact(lambda self: self.base.needs_positions)
 
     def __check_init__(self) -> None:
-        """Refuse to wrap what the option cannot: the rules of names hold for compositions too."""
+        """Apply the rules of `check_options`, which hold for names, to composed models."""
         base, kind = self.base, type(self).__name__
         if not isinstance(base, AbstractModel):
             raise DriftbayesError(
@@ -109,9 +109,6 @@ class AbstractOption(AbstractModel):
     ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
         return self.base.transition(interval)
 
-    def stepper(self) -> Transition:
-        return self.base.stepper()
-
     def initial_covariance(self) -> Float[Array, "state state"]:
         return self.base.initial_covariance()
 
@@ -130,8 +127,8 @@ class AbstractOption(AbstractModel):
     def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
         return self.base.inverse_shape(n_dim)
 
-    def derived(self, data: Data) -> dict[str, Scalar]:
-        return self.base.derived(data)
+    def derived(self, sums: Collected) -> dict[str, Scalar]:
+        return self.base.derived(sums)
 
     def check_step(self, shortest: float) -> None:
         self.base.check_step(shortest)
@@ -148,5 +145,12 @@ class AbstractOption(AbstractModel):
     def apply(
         self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
     ) -> Float[Array, "particle position dim"]:
-        """Apply the option to simulated positions of the other model."""
+        """Apply the option to simulated positions of the wrapped model."""
         return positions
+
+
+def core_of(model: AbstractModel) -> AbstractModel:
+    """Return the plain model inside all options."""
+    while isinstance(model, AbstractOption):
+        model = model.base
+    return model

@@ -1,4 +1,4 @@
-"""Anisotropy: a diffusivity tensor in place of one number."""
+"""Anisotropic diffusion: a diffusivity tensor."""
 
 __all__ = ["Anisotropic", "n_components"]
 
@@ -13,15 +13,15 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
-from driftbayes.likelihood import GaussianTerms
+from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, fact
-from driftbayes.models._prepare import Data, Kind
+from driftbayes.models._prepare import Kind
 from driftbayes.models.options._base import AbstractOption
 from driftbayes.models.options.flows import flow_terms
 from driftbayes.precision import as_leaf
 
-# An orthonormal basis of the symmetric matrices of zero trace, so that equal priors of its
-# coefficients single out no direction of space.
+# An orthonormal basis of the symmetric matrices of zero trace, so that equal priors of the
+# coefficients are isotropic.
 _BASES = {
     2: np.array([[[1, 0], [0, -1]], [[0, 1], [1, 0]]]) / np.sqrt(2),
     3: np.array(
@@ -37,7 +37,7 @@ _BASES = {
 
 
 def n_components(n_dim: int) -> int:
-    """Number of components of H; refuse one dimension."""
+    """Return the number of components of H in two or three dimensions."""
     if n_dim not in _BASES:
         msg = f"anisotropy needs two or three dimensions, got {n_dim}; leave it out"
         raise DriftbayesError(msg)
@@ -51,12 +51,12 @@ def _as_leaves(values: Iterable[Any]) -> tuple[Any, ...]:
 class Anisotropic(AbstractOption):
     r"""The model with a diffusivity tensor $K = k\,e^H$, H symmetric and of zero trace.
 
-    The scale k is then the geometric mean of the principal diffusivities. H has two components in
-    two dimensions, five in three, in an orthonormal basis: normal priors of equal width make all
-    directions of space alike.
+    The scale k is the geometric mean of the principal diffusivities. H has two components in two
+    dimensions and five in three, in an orthonormal basis: normal priors of equal width are
+    isotropic.
 
     Args:
-        base: The other model.
+        base: The wrapped model.
         h: Components of H, two or five; as parameters `h1`, `h2`, ...
     """
 
@@ -95,11 +95,11 @@ class Anisotropic(AbstractOption):
         return _BASES[2 if len(self.h) == 2 else 3]
 
     def shape_tensor(self) -> Float[Array, "dim dim"]:
-        """The tensor of unit determinant, exp H, by which the scale is multiplied."""
+        """Return exp H, the tensor of unit determinant that multiplies the scale."""
         return self._power(1.0)
 
-    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-        terms = self.channel_terms(data)
+    def terms(self, sums: Collected) -> GaussianTerms:
+        terms = sums.parts[0]
         return flow_terms(terms, self.inverse_shape(terms.n_dim), jnp.zeros(1))
 
     def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
@@ -110,8 +110,8 @@ class Anisotropic(AbstractOption):
             )
         return self._power(-1.0)
 
-    def derived(self, data: Data) -> dict[str, Scalar]:
-        """The diffusivity tensor, and how many times it is larger one way than the other."""
+    def derived(self, sums: Collected) -> dict[str, Scalar]:
+        """Return the diffusivity tensor and the ratio of its extreme eigenvalues."""
         tensor = self.value_of(self.scale_parameter) * self.shape_tensor()
         n = len(tensor)
         own = {f"K_{i + 1}{j + 1}": tensor[i, j] for i in range(n) for j in range(i, n)}

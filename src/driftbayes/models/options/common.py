@@ -1,4 +1,4 @@
-"""Motion that all particles share: a moving camera, a pack of ice, a herd."""
+"""Motion common to all particles, for example of a camera, pack ice or a herd."""
 
 __all__ = ["Common", "common_of"]
 
@@ -10,26 +10,27 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
-from driftbayes.models._base import AbstractModel, Parameter, fact
-from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption
+from driftbayes.likelihood import Collected
+from driftbayes.models._base import AbstractModel, Parameter, fact, shape_names
+from driftbayes.models._prepare import Kind
+from driftbayes.models.options._base import AbstractOption, core_of
 from driftbayes.models.options.measurement import Blur, Noise
 from driftbayes.precision import as_leaf
 
 
 class Common(AbstractOption):
-    r"""The model with a part of the motion that is the same for all particles.
+    r"""The model with a part of the motion common to all particles.
 
     $$x_p(t) = c(t) + y_p(t), \qquad k_c = s\,k, \quad k_y = (1 - s)\,k$$
 
-    c and each $y_p$ are independent motions of the same family, with parameters of their own but
-    for the scale k, the diffusivity of one particle, of which the common motion carries the share
-    s. Errors of positions are each particle's own; an exposure blurs both parts. As $s \to 0$ the
-    particles become independent.
+    c and each $y_p$ are independent motions of the same family. They have separate parameters
+    except for the scale k, the diffusivity of one particle; s is the share of the common motion.
+    Measurement errors are independent between particles; an exposure blurs both parts. As
+    $s \to 0$ the particles become independent.
 
     Args:
-        base: Model of one particle; its scale is that of both parts together.
-        others: Parameters of the common motion but the scale, in the order of the model.
+        base: Model of one particle; its scale is the total of both parts.
+        others: Parameters of the common motion except the scale, in the order of the model.
         share: Share s of the common motion in k.
     """
 
@@ -58,14 +59,14 @@ class Common(AbstractOption):
         return Common(self.base(**values), tuple(others), share)
 
     def components(self) -> tuple[AbstractModel, ...]:
-        """Model of what is each particle's own, and of what is common."""
+        """Return the models of the individual and of the common motion."""
         scale = self.scale_parameter
         size = self.base.value_of(scale)
         own = self.base.template()(**{**self.base.leaves(), scale: size * (1 - self.share)})
         return own, _common(self.base, self.others, size * self.share)
 
-    def derived(self, data: Data) -> dict[str, Scalar]:
-        """Scale of each part."""
+    def derived(self, sums: Collected) -> dict[str, Scalar]:
+        """Return the scale of each part."""
         scale = self.scale_parameter
         own, common = self.components()
         return {
@@ -76,9 +77,8 @@ class Common(AbstractOption):
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
     ) -> Float[Array, " lag"]:
-        own, common = self.components()
-        both = own.increment_autocovariance(lags, tau), common.increment_autocovariance(lags, tau)
-        return both[0] + both[1]
+        own, common = (part.increment_autocovariance(lags, tau) for part in self.components())
+        return own + common
 
     def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
         own, common = self.components()
@@ -105,7 +105,7 @@ class Common(AbstractOption):
 
 
 def common_of(base: AbstractModel) -> AbstractModel:
-    """The template of a model with common motion.
+    """Return the template of a model with common motion.
 
     Args:
         base: Template of the model of one particle.
@@ -114,14 +114,8 @@ def common_of(base: AbstractModel) -> AbstractModel:
     return Common(base, tuple(others), share)
 
 
-def _core(base: AbstractModel) -> AbstractModel:
-    while isinstance(base, AbstractOption):
-        base = base.base
-    return base
-
-
 def _own(base: AbstractModel) -> dict[str, Parameter]:
-    core = _core(base)
+    core = core_of(base)
     own = {
         f"{name}_common": replace(
             old, symbol=f"{old.symbol}_c", meaning=f"{old.meaning}, of the common motion"
@@ -136,11 +130,10 @@ def _own(base: AbstractModel) -> dict[str, Parameter]:
 
 
 def _common(base: AbstractModel, others: tuple[Leaf, ...], size: ScalarLike) -> AbstractModel:
-    """The common motion as it is seen: blurred like the particles, without errors of its own."""
+    """Return the model of the common motion: blurred like the particles, without errors."""
     if isinstance(base, Noise):
         return _common(base.base, others, size)
     if isinstance(base, Blur):
         return replace(base, base=_common(base.base, others, size))
-    names = [name for name in base.parameters if name != base.scale_parameter]
-    values = dict(zip(names, others, strict=True))
+    values = dict(zip(shape_names(base), others, strict=True))
     return base.template()(**values, **{base.scale_parameter: size})

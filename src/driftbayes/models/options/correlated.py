@@ -1,4 +1,4 @@
-"""Particles in one flow: kicks that are correlated in space."""
+"""Particles in one flow: noise that is correlated in space."""
 
 __all__ = ["Eddies", "Flow", "simulate_flow"]
 
@@ -29,7 +29,7 @@ _SHARED = {
 
 
 class _AbstractFlow(AbstractOption):
-    """A model with kicks that are correlated in space."""
+    """A model with noise that is correlated in space."""
 
     length: eqx.AbstractVar[Leaf]
     own_share: eqx.AbstractVar[Leaf]
@@ -43,7 +43,7 @@ class _AbstractFlow(AbstractOption):
     @property
     @abstractmethod
     def divergent_share(self) -> ScalarLike:
-        """Share of the variance in motion free of rotation; NaN if axes are independent."""
+        """Share of the variance in irrotational motion; NaN if axes are independent."""
 
     def trajectory_numbers(self) -> tuple[Array, ...]:
         values = (self.length, self.own_share, self.divergent_share, self.nu)
@@ -52,9 +52,9 @@ class _AbstractFlow(AbstractOption):
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
     ) -> Float[Array, "particle position dim"]:
-        """Positions of particles that start spread evenly over a square of ten correlation lengths.
+        """Simulate particles that start uniformly in a square of ten correlation lengths.
 
-        One step after the other: each depends on where the last one led.
+        Steps are sequential, since each depends on the positions after the last one.
         """
         rng = np.random.Generator(np.random.Philox(np.asarray(jax.random.key_data(key))))
         x = float(self.length) * 10 * (rng.random((n_particles, n_dim)) - 0.5)
@@ -62,24 +62,24 @@ class _AbstractFlow(AbstractOption):
 
 
 class Flow(_AbstractFlow):
-    r"""The model with kicks that are correlated in space, as those of particles in one flow.
+    r"""The model with noise that is correlated in space, as for particles in one flow.
 
     $$\operatorname{Cov}(\xi_p, \xi_q) = (1 - a)\,C(|x_p - x_q|; \ell) + a\,\delta_{pq}$$
 
-    C is Matérn's correlation, taken at the positions at which each step begins: exact for kicks
-    that are drawn there. Axes are independent. As $\ell \to 0$ or $a \to 1$ the particles become
-    independent. For Brownian and Langevin motion.
+    $\xi$ is the noise of a step, or kick. C is Matérn's correlation between the positions at which
+    the step begins. Axes are independent. As $\ell \to 0$ or $a \to 1$ the particles become
+    independent. The option applies to Brownian and Langevin motion.
 
-    With errors of positions, known or inferred (`Noise`), C is taken between the fixes: an
+    With measurement errors, known or inferred (`Noise`), C is evaluated between the fixes: an
     approximation for errors much smaller than ℓ.
 
-    In a periodic domain distances are those of the nearest images. On the earth they are chords,
-    for which Matérn's correlation is positive definite whatever its order.
+    In a periodic domain distances are to the nearest images. On the earth they are chords, for
+    which Matérn's correlation of any order is positive definite.
 
     Args:
         base: Model of one particle.
         length: Correlation length ℓ.
-        own_share: Share a of the kicks that is each particle's own.
+        own_share: Share a of the noise that is independent between particles.
         nu: Order ν of the correlation: 1/2, 3/2 or 5/2.
     """
 
@@ -98,14 +98,16 @@ class Flow(_AbstractFlow):
 
 
 class Eddies(_AbstractFlow):
-    r"""The same in two dimensions, with a flow that is free of divergence but for a share δ.
+    r"""The model in a two-dimensional flow of which only a share δ of the variance is divergent.
+
+    Otherwise as `Flow`.
 
     Args:
         base: Model of one particle.
         length: Correlation length ℓ of the velocity along the separation.
-        own_share: Share a of the kicks that is each particle's own.
+        own_share: Share a of the noise that is independent between particles.
         nu: Order ν of the correlation: 1/2, 3/2 or 5/2.
-        divergence: Share δ of the variance in motion free of rotation.
+        divergence: Share δ of the variance in irrotational motion.
     """
 
     length: Leaf = eqx.field(converter=as_leaf)
@@ -133,14 +135,14 @@ def simulate_flow(
     tau: float,
     period: Sequence[float | None] | None = None,
 ) -> Float[np.ndarray, "particle position dim"]:
-    """Positions of particles that start at x, with errors if the model has them.
+    """Simulate positions of particles that start at x, with the measurement error of the model.
 
-    They are not wrapped in a periodic domain.
+    Positions are not wrapped in a periodic domain.
 
     Args:
         model: The model.
-        rng: Random numbers.
-        x: Where the particles start.
+        rng: Random number generator.
+        x: Initial positions.
         n_steps: Number of steps.
         tau: Sampling time.
         period: Length of the domain along each axis, None where it is not periodic.

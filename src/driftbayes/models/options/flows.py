@@ -1,4 +1,4 @@
-"""Flows that all particles share, integrated out: a mean, and a gradient."""
+"""Mean flows and flow gradients common to all particles, integrated out."""
 
 __all__ = [
     "LinearFlow",
@@ -19,9 +19,9 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
-from driftbayes.likelihood import ChannelTerms, GaussianTerms
-from driftbayes.models._base import Channels, Parameter, fact
-from driftbayes.models._prepare import Data, Kind
+from driftbayes.likelihood import ChannelTerms, Collected, GaussianTerms
+from driftbayes.models._base import Parameter, fact
+from driftbayes.models._prepare import Kind
 from driftbayes.models.options._base import AbstractOption
 from driftbayes.precision import as_leaf
 
@@ -33,7 +33,7 @@ FLOW = Parameter(
 def flow_terms(
     terms: ChannelTerms, inverse: Float[Array, "dim dim"], spreads: Float[Array, " regressor"]
 ) -> GaussianTerms:
-    r"""Gaussian terms with a flow integrated out that is linear in unknown coefficients.
+    r"""Compute Gaussian terms with a flow integrated out that is linear in its coefficients.
 
     $$\Delta x_i = \sum_p B_{ip} r_p + \Delta X_i, \qquad B_{ip} \sim N(0, s_p^2)$$
 
@@ -47,9 +47,9 @@ def flow_terms(
     Args:
         terms: Cross-products of whitened channels.
         inverse: $C^{-1}$, of unit determinant.
-        spreads: s, zero for a regressor that is left out.
+        spreads: s, zero for a regressor that is not used.
     """
-    factor, _, seen = _scaled(terms, inverse, spreads)
+    factor, _, seen = _factorise(terms, inverse, spreads)
     white = solve_triangular(factor, seen, lower=True)
     return GaussianTerms(
         n=terms.n_dim * terms.n,
@@ -61,8 +61,8 @@ def flow_terms(
 def flow_posterior(
     terms: ChannelTerms, inverse: Float[Array, "dim dim"], spreads: Float[Array, " regressor"]
 ) -> tuple[Float[Array, " coefficient"], Float[Array, "coefficient coefficient"]]:
-    """Posterior mean and covariance of B, axis after axis; the arguments are `flow_terms`'s."""
-    factor, scale, seen = _scaled(terms, inverse, spreads)
+    """Compute the posterior mean and covariance of B, axis by axis; see `flow_terms`."""
+    factor, scale, seen = _factorise(terms, inverse, spreads)
     covariance = scale[:, None] * cho_solve((factor, True), jnp.diag(scale))
     return scale * cho_solve((factor, True), seen), 0.5 * (covariance + covariance.T)
 
@@ -70,13 +70,13 @@ def flow_posterior(
 def flow_components(
     mean: Float[Array, " dim"], covariance: Float[Array, "dim dim"]
 ) -> dict[str, Scalar]:
-    """Components of a mean flow and their standard deviations, by name."""
+    """Name the components of a mean flow and their standard deviations."""
     sd = jnp.sqrt(jnp.diag(covariance))
     values = {f"flow_{i + 1}": mean[i] for i in range(len(mean))}
     return values | {f"flow_{i + 1}_sd": sd[i] for i in range(len(mean))}
 
 
-def _scaled(
+def _factorise(
     terms: ChannelTerms, inverse: Array, spreads: Array
 ) -> tuple[Float[Array, "row row"], Float[Array, " row"], Float[Array, " row"]]:
     """Cholesky factor of 1 + DKD, D, and b."""
@@ -87,8 +87,8 @@ def _scaled(
     return jnp.linalg.cholesky(jnp.eye(len(scale)) + inner), scale, seen
 
 
-class _AbstractCarried(AbstractOption):
-    """The model carried by a flow that is linear in unknown coefficients, integrated out."""
+class _AbstractMeanFlow(AbstractOption):
+    """The model advected by a flow that is linear in its coefficients, integrated out."""
 
     kind: ClassVar[Kind] = "channels"
     has_derived: ClassVar[bool] = True
@@ -97,32 +97,32 @@ class _AbstractCarried(AbstractOption):
     def _spreads(self, n_dim: int) -> Float[Array, " regressor"]:
         """Prior standard deviation of the coefficient of each regressor."""
 
-    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-        terms = self.channel_terms(data)
+    def terms(self, sums: Collected) -> GaussianTerms:
+        terms = sums.parts[0]
         inverse = self.base.inverse_shape(terms.n_dim)
         return flow_terms(terms, inverse, self._spreads(terms.n_dim))
 
     def mean_flow(
-        self, data: Channels
+        self, sums: Collected
     ) -> tuple[Float[Array, " coefficient"], Float[Array, "coefficient coefficient"]]:
-        """Posterior mean and covariance of the flow, given the other parameters.
+        """Compute the posterior mean and covariance of the flow given the other parameters.
 
-        In the order U_1, A_11, A_12, ..., U_2, A_21, ...; there is no A in a mean flow.
+        The order is U_1, A_11, A_12, ..., U_2, A_21, ..., without A for a mean flow.
         """
-        terms = self.channel_terms(data)
+        terms = sums.parts[0]
         inverse = self.base.inverse_shape(terms.n_dim)
         return flow_posterior(terms, inverse, self._spreads(terms.n_dim))
 
 
-class MeanFlow(_AbstractCarried):
-    r"""The model carried by a constant velocity, the same for all particles.
+class MeanFlow(_AbstractMeanFlow):
+    r"""The model advected by a constant velocity common to all particles.
 
     $$\Delta x_n = U\,\Delta t_n + \Delta X_n, \qquad U_i \sim N(0, V^2)$$
 
-    U is integrated out analytically; `mean_flow` gives its posterior.
+    U is integrated out analytically; `mean_flow` returns its posterior.
 
     Args:
-        base: The other model.
+        base: The wrapped model.
         flow: Prior standard deviation V of each component of the flow, in length/time.
     """
 
@@ -136,11 +136,9 @@ class MeanFlow(_AbstractCarried):
     def _spreads(self, n_dim: int) -> Float[Array, " regressor"]:
         return jnp.asarray(self.flow)[None]
 
-    def derived(self, data: Data) -> dict[str, Scalar]:
-        """The components of the flow, and their standard deviations."""
-        if not isinstance(data, Channels):
-            return self.base.derived(data)
-        return {**self.base.derived(data), **flow_components(*self.mean_flow(data))}
+    def derived(self, sums: Collected) -> dict[str, Scalar]:
+        """Return the components of the flow and their standard deviations."""
+        return {**self.base.derived(sums), **flow_components(*self.mean_flow(sums))}
 
     def apply(
         self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
@@ -151,31 +149,30 @@ class MeanFlow(_AbstractCarried):
         return positions + (times[:, None] * velocity[None, :])[None]
 
 
-class LinearFlow(_AbstractCarried):
-    r"""The model carried by a flow with a constant gradient: strain, rotation, divergence.
+class LinearFlow(_AbstractMeanFlow):
+    r"""The model advected by a flow with a constant gradient: strain, rotation, divergence.
 
     $$\Delta x_n = \left[ U + A\,(x_n - c) \right] \Delta t_n + \Delta X_n, \qquad
       U_i \sim N(0, V^2), \quad A_{ij} \sim N(0, G^2)$$
 
-    $x_n$ is the observed position at which the step begins, c the mean of all of these, ΔX the
-    step of the other model. U and A are integrated out analytically; equal priors of all $A_{ij}$
-    single out no direction of space. The density is that of the steps, given where runs begin.
+    $x_n$ is the observed position at which the step begins, c the mean of these positions, ΔX the
+    step of the wrapped model. U and A are integrated out analytically; equal priors of all $A_{ij}$
+    are isotropic. The density is that of the steps given where runs begin.
 
-    What is approximate: the flow is taken where the step begins (Euler's scheme), which is right
-    for $|A| \Delta t \ll 1$. For a step so taken the density is exact, with memory and measurement
-    errors too: what $x_n$ adds to a step follows from the steps before it, so that the
-    determinant of the map from $\Delta X$ to $\Delta x$ is one. Of a particle with memory the flow
-    carries the position and leaves the velocity relative to it alone; of a fix with an error the
-    flow is taken at the fix, not at the particle. The centre c is taken from the data: the prior
-    says that velocities there are of size V.
+    The flow is evaluated where the step begins (Euler's scheme), an approximation for
+    $|A| \Delta t \ll 1$. For such steps the density is exact, also with memory and measurement
+    errors: $x_n$ depends on earlier steps only, so that the map from $\Delta X$ to $\Delta x$ has
+    unit determinant. With memory, the flow advects the position and leaves the velocity relative to
+    the flow unchanged. With measurement errors, the flow is evaluated at the fix, not at the
+    particle. The centre c is computed from the data: V is the prior size of velocities there.
 
-    On the earth x and c are on the tangent plane at the centre of the data (`data.tangent`)
-    and the components are those to the east and to the north of each step, or along the axes of the
-    centre in the transported frame. Divergence, vorticity and strain are those of the flow itself:
-    what east and north add because they turn from place to place is taken out.
+    On the earth x and c lie on the tangent plane at the centre of the data (`data.tangent`). The
+    components are east and north at each step, or along the axes of the centre in the transported
+    frame. Divergence, vorticity and strain are corrected for the rotation of east and north from
+    place to place.
 
     Args:
-        base: The other model.
+        base: The wrapped model.
         flow: Prior standard deviation V of each component of the flow, in length/time.
         gradient: Prior standard deviation G of each component of its gradient, in 1/time.
     """
@@ -199,18 +196,16 @@ class LinearFlow(_AbstractCarried):
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}+mean, as gradient → 0")
     needs_positions: ClassVar[bool] = True
 
-    def derived(self, data: Data) -> dict[str, Scalar]:
-        """The flow at the centre, its gradients with standard deviations, and the centre."""
-        if not isinstance(data, Channels):
-            return self.base.derived(data)
-        mean, covariance = self.mean_flow(data)
-        centre = jnp.asarray(data.centre)
-        found = _gradients(len(centre), jnp.asarray(data.turning))
+    def derived(self, sums: Collected) -> dict[str, Scalar]:
+        """Return the flow at the centre, its gradients, their errors, and the centre."""
+        mean, covariance = self.mean_flow(sums)
+        centre = jnp.asarray(sums.centre)
+        found = _gradients(len(centre), jnp.asarray(sums.turning))
         values = {name: jnp.vdot(row, mean) for name, row in found.items()}
         errors = {f"{name}_sd": jnp.sqrt(row @ covariance @ row) for name, row in found.items()}
-        axes = ("lon", "lat") if data.is_lonlat else range(1, len(centre) + 1)
+        axes = ("lon", "lat") if sums.is_lonlat else range(1, len(centre) + 1)
         own = {f"centre_{axis}": value for axis, value in zip(axes, centre, strict=True)}
-        return {**self.base.derived(data), **values, **errors, **own}
+        return {**self.base.derived(sums), **values, **errors, **own}
 
     def apply(
         self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
@@ -219,7 +214,7 @@ class LinearFlow(_AbstractCarried):
         key_flow, key_gradient = jax.random.split(key)
         flow = self.flow * jax.random.normal(key_flow, (n_dim,))
         gradient = self.gradient * jax.random.normal(key_gradient, (n_dim, n_dim))
-        return _carried(positions, flow, gradient, jnp.asarray(tau))
+        return _advect(positions, flow, gradient, jnp.asarray(tau))
 
     def _spreads(self, n_dim: int) -> Float[Array, " regressor"]:
         gradient = jnp.full(n_dim, self.gradient)
@@ -227,11 +222,11 @@ class LinearFlow(_AbstractCarried):
 
 
 def _gradients(n_dim: int, turning: Scalar) -> dict[str, Array]:
-    r"""What is said of a flow, each a linear function of (U_1, A_11, A_12, ..., U_2, A_21, ...).
+    r"""Return each reported quantity as a row vector over (U_1, A_11, A_12, ..., U_2, A_21, ...).
 
-    East and north turn by an angle of $\tan\varphi/R$ per length to the east, so that components
-    change where the flow does not: $\partial_x u - v\tan\varphi/R$ and
-    $\partial_x v + u\tan\varphi/R$ are what strains and turns a cloud.
+    East and north rotate by an angle of $\tan\varphi/R$ per length to the east, which changes the
+    components of a uniform flow. The gradients that deform and rotate a cloud are
+    $\partial_x u - v\tan\varphi/R$ and $\partial_x v + u\tan\varphi/R$.
     """
     units = jnp.asarray(np.eye(n_dim * (1 + n_dim)).reshape(n_dim, 1 + n_dim, -1))
     u, a = units[:, 0], units[:, 1:]
@@ -248,15 +243,15 @@ def _gradients(n_dim: int, turning: Scalar) -> dict[str, Array]:
     return found
 
 
-# Compiled once per shape: left to itself, JAX compiles a loop anew at every call.
+# Compiled once per shape; otherwise JAX would compile the loop at every call.
 @eqx.filter_jit
-def _carried(
+def _advect(
     positions: Float[Array, "particle position dim"],
     flow: Float[Array, " dim"],
     gradient: Float[Array, "dim dim"],
     tau: Scalar,
 ) -> Float[Array, "particle position dim"]:
-    """Positions whose steps are those given and, each from where it begins, those of the flow."""
+    """Add to each step the displacement by the flow where the step begins."""
 
     def step(x: Array, dx: Array) -> tuple[Array, Array]:
         x = x + dx + tau * (flow[None, :] + x @ gradient.T)

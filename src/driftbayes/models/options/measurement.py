@@ -1,4 +1,4 @@
-"""Measurement: errors of positions, and blur over the exposure."""
+"""Measurement errors of positions, and blur over the exposure."""
 
 __all__ = [
     "Blur",
@@ -15,7 +15,6 @@ from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
-from driftbayes.likelihood.kalman import Transition
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._matrix_exponential import noise_covariance
 from driftbayes.models.options._base import AbstractOption
@@ -23,18 +22,18 @@ from driftbayes.precision import as_leaf
 
 
 class Noise(AbstractOption):
-    r"""The model seen through fixes with independent errors.
+    r"""The model observed through fixes with independent errors.
 
     $$y_n = X_n + \sigma\,\eta_n, \qquad
       \operatorname{Cov}(\Delta y_0, \Delta y_l) = \operatorname{Cov}(\Delta X_0, \Delta X_l)
       + \sigma^2 (2\delta_{l0} - \delta_{l1})$$
 
-    Errors that the file gives for each fix are added to it. Noise and a finite γ bend the
-    displacements' autocovariance in opposite directions; at small tau both are hard to tell from
-    a smaller diffusivity, which the posterior widths show.
+    Errors that the file gives for each fix are added. Noise and a finite γ have opposite effects on
+    the autocovariance of displacements; at small tau both are hard to distinguish from a smaller
+    diffusivity, which shows in the posterior widths.
 
     Args:
-        base: The other model.
+        base: The wrapped model.
         sigma: Standard deviation σ of the error of each coordinate, in length.
     """
 
@@ -53,13 +52,13 @@ class Noise(AbstractOption):
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
     ) -> Float[Array, " lag"]:
-        return self.base.increment_autocovariance(lags, tau) + self._of_errors(lags)
+        return self.base.increment_autocovariance(lags, tau) + self._error_autocovariance(lags)
 
     def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
-        errors = self._of_errors(jnp.arange(n_lags, dtype=tau.dtype))
+        errors = self._error_autocovariance(jnp.arange(n_lags, dtype=tau.dtype))
         return self.base.first_autocovariances(n_lags, tau) + errors
 
-    def _of_errors(self, lags: Float[Array, " lag"]) -> Float[Array, " lag"]:
+    def _error_autocovariance(self, lags: Float[Array, " lag"]) -> Float[Array, " lag"]:
         shape = jnp.where(lags == 0, 2.0, 0.0) - jnp.where(lags == 1, 1.0, 0.0)
         return self.sigma**2 * shape
 
@@ -75,10 +74,10 @@ class Noise(AbstractOption):
         return positions + self.sigma * jax.random.normal(key, positions.shape)
 
 
-def _crowded(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on (0, 1) that crowd at both ends, where m(t) may be a power of t.
+def _end_clustered_nodes(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Make nodes and weights on (0, 1), dense at both ends, where m(t) may be a power of t.
 
-    Gauss--Legendre in v, at the place v⁴(35 - 84v + 70v² - 20v³).
+    They are Gauss--Legendre nodes v, mapped to v⁴(35 - 84v + 70v² - 20v³).
     """
     nodes, weights = np.polynomial.legendre.leggauss(n_nodes)
     v = 0.5 * (1 + nodes)
@@ -86,31 +85,31 @@ def _crowded(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     return place, 0.5 * weights * 140 * v**3 * (1 - v) ** 3
 
 
-# On each smooth part of the triangular weight.
-_NODES, _WEIGHTS = _crowded(20)
-# By how much, relative to a step, an exposure may exceed it: the rounding of times.
-_SLACK = 1e-6
+# For each smooth part of the triangular weight.
+_NODES, _WEIGHTS = _end_clustered_nodes(20)
+# Relative excess of the exposure over a step that rounding of times may cause.
+_TOLERANCE = 1e-6
 Matrices = tuple[Float[Array, "state state"], Float[Array, "state state"]]
 
 
 class Blur(AbstractOption):
-    r"""The model seen through an open shutter.
+    r"""The model with positions averaged over an exposure.
 
     $$y_n = \frac1E \int_0^E X(t_n + s)\,\mathrm{d}s, \qquad
       \tilde m(t) = \int_{-E}^{E} \frac{E - |s|}{E^2}\,
       \bigl[m(|t + s|) - m(|s|)\bigr]\,\mathrm{d}s$$
 
-    with m and $\tilde m$ the mean square displacement without and with it. Of Brownian motion
-    it leaves $2\kappa(t - E/3)$, and makes successive displacements correlate: at lag one a blurred
-    Brownian motion looks like a Langevin one.
+    with m and $\tilde m$ the mean square displacement without and with it. For Brownian motion
+    $\tilde m = 2\kappa(t - E/3)$, and successive displacements are correlated: at lag one, blurred
+    Brownian motion looks like Langevin motion.
 
-    The exposure is no longer than a step: exposures do not overlap. The state when the shutter
-    closes is $(y, X - y, V)$, with X the position and V the rest of the state of the model, so that
-    a model with a state-space form keeps one: until the shutter opens again the model moves as
-    ever, and from there on together with the integral of its position, which starts from zero.
+    The exposure is at most one step, so that exposures do not overlap. A model with a state-space
+    form keeps one: the state when the shutter closes is $(y, X - y, V)$, with X the position and V
+    the rest of the state. While the shutter is closed the model evolves as usual; while it is open
+    the integral of the position, which starts at zero, is part of the state.
 
     Args:
-        base: The other model.
+        base: The wrapped model.
         exposure: Time E over which each position is averaged.
     """
 
@@ -140,7 +139,7 @@ class Blur(AbstractOption):
         )
 
     def _fits(self, exposure: Any, step: Any) -> Any:
-        return exposure <= step * (1 + _SLACK)
+        return exposure <= step * (1 + _TOLERANCE)
 
     def increment_autocovariance(
         self, lags: Float[Array, " lag"], tau: Scalar
@@ -148,38 +147,29 @@ class Blur(AbstractOption):
         r"""$\tfrac12\,[\tilde m((l+1)\tau) - 2\tilde m(l\tau) + \tilde m(|l-1|\tau)]$."""
         if self.base.has_state_space:
             transition, start = self.transition(tau), self.initial_covariance()
-            return jax.vmap(lambda lag: _row_at(transition, start, lag))(lags)
+            return jax.vmap(lambda lag: _autocovariance_at(transition, start, lag))(lags)
         above, here, below = (self._averaged(jnp.abs(lags + i) * tau) for i in (1, 0, -1))
         return 0.5 * self._or_nan(above - 2 * here + below, tau)
 
     def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
         if self.base.has_state_space:
-            return _first_row(self.transition(tau), self.initial_covariance(), n_lags)
+            return _first_autocovariances(self.transition(tau), self.initial_covariance(), n_lags)
         spread = self._averaged(jnp.arange(n_lags + 1, dtype=tau.dtype) * tau)
         around = jnp.concatenate([spread[1:2], spread])
         return 0.5 * self._or_nan(around[2:] - 2 * around[1:-1] + around[:-2], tau)
 
     def transition(self, interval: Scalar) -> Matrices:
-        """State (y, X - y, V), each when the shutter closes; for steps no shorter than E."""
-        return self.stepper()(interval)
-
-    def stepper(self) -> Transition:
-        shut = self.base.stepper()
+        """State (y, X - y, V) when the shutter closes, for steps of at least E."""
         whole, noise = self._while_open()
         # (X, V) from the state.
         size = whole.shape[1]
         position = jnp.eye(size, size + 1, k=1).at[0, 0].set(1.0)
-
-        def transition(interval: Scalar) -> Matrices:
-            propagate, diffuse = shut(jnp.maximum(interval - self.exposure, 0.0))
-            total = whole @ diffuse @ whole.T + noise
-            total = self._or_nan(0.5 * (total + total.T), interval)
-            return whole @ propagate @ position, total
-
-        return transition
+        propagate, diffuse = self.base.transition(jnp.maximum(interval - self.exposure, 0.0))
+        total = whole @ diffuse @ whole.T + noise
+        return whole @ propagate @ position, self._or_nan(0.5 * (total + total.T), interval)
 
     def initial_covariance(self) -> Float[Array, "state state"]:
-        """After the first exposure, which the model begins in its steady state."""
+        """Covariance after the first exposure, which starts in the stationary state."""
         whole, noise = self._while_open()
         total = whole @ self.base.initial_covariance() @ whole.T + noise
         return (0.5 * (total + total.T)).at[0].set(0.0).at[:, 0].set(0.0)
@@ -196,7 +186,7 @@ class Blur(AbstractOption):
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
     ) -> Float[Array, "particle position dim"]:
-        """Mean positions over each exposure, exact; the first of them is the origin."""
+        """Simulate exact mean positions over each exposure, the first at the origin."""
         if not isinstance(tau, jax.core.Tracer):
             self.check_step(float(tau))
         return AbstractModel.simulate(
@@ -206,10 +196,10 @@ class Blur(AbstractOption):
     def _while_open(
         self,
     ) -> tuple[Float[Array, "state model_state"], Float[Array, "state state"]]:
-        """(y, X - y, V) at the end of an exposure from (X, V) at its start, and the noise."""
+        """Map from (X, V) at the start of an exposure to (y, X - y, V) at its end, and noise."""
         drift, intensity = self.base.generator()
         size = len(drift) + 1
-        # The integral of the position over the exposure, with the exposure as unit of time.
+        # The first component integrates the position; the exposure is the unit of time.
         matrix = jnp.zeros((size, size)).at[0, 1].set(1.0)
         matrix = matrix.at[1:, 1:].set(drift * self.exposure)
         noise = jnp.zeros((size, size)).at[1:, 1:].set(intensity * self.exposure)
@@ -218,13 +208,13 @@ class Blur(AbstractOption):
         return relative @ propagate[:, 1:], relative @ covariance @ relative.T
 
     def _or_nan(self, values: Array, step: Scalar) -> Array:
-        """No density where exposures overlap."""
+        """Return NaN, for no density, where exposures overlap."""
         return jnp.where(self._fits(self.exposure, step), values, jnp.nan)
 
     def _averaged(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The mean of m(|t + s|) with the triangular weight of s."""
+        """Average m(|t + s|) with the triangular weight of s."""
         exposure, flat = self.exposure, lag.reshape(1, -1)
-        # Smooth between these: the weight has a kink at 0, m(|t + s|) one at -t.
+        # The weight has a kink at 0 and m(|t + s|) one at -t; each part between is smooth.
         turn = -jnp.minimum(flat, exposure)
         total = jnp.zeros_like(flat[0])
         for low, high in ((-exposure, turn), (turn, 0.0), (0.0, exposure)):
@@ -237,14 +227,14 @@ class Blur(AbstractOption):
 
 
 def _first_step(transition: Matrices, start: Array) -> tuple[Array, Array, Array]:
-    """Variance of a step, and with it: of the state behind it, and what that adds to the next."""
+    """Variance of a step, its covariance with the state after it, and the propagator of that."""
     propagate, diffuse = transition
     covariance = propagate @ start @ propagate.T + diffuse
-    # Only the state relative to the fix moves on.
+    # Only the state relative to the fix affects later steps.
     return covariance[0, 0], covariance[1:, 0], propagate[:, 1:]
 
 
-def _first_row(transition: Matrices, start: Array, n_lags: int) -> Float[Array, " lag"]:
+def _first_autocovariances(transition: Matrices, start: Array, n_lags: int) -> Float[Array, " lag"]:
     """Autocovariance of the steps of a state-space form at lags 0, 1, 2, ..."""
     variance, reach, propagate = _first_step(transition, start)
 
@@ -256,8 +246,8 @@ def _first_row(transition: Matrices, start: Array, n_lags: int) -> Float[Array, 
     return jnp.concatenate([variance[None], apart])
 
 
-def _row_at(transition: Matrices, start: Array, lag: Scalar) -> Scalar:
-    """The same at one lag, a whole number."""
+def _autocovariance_at(transition: Matrices, start: Array, lag: Scalar) -> Scalar:
+    """Autocovariance of the steps of a state-space form at one integer lag."""
     variance, reach, propagate = _first_step(transition, start)
     between = jnp.maximum(lag - 1, 0.0).astype(int)
 

@@ -1,4 +1,4 @@
-"""Trajectories that differ: a scale of their own, or one of several classes."""
+"""Populations of trajectories: individual scales, or several classes."""
 
 __all__ = [
     "Mixture",
@@ -16,21 +16,23 @@ import jax.scipy.special as jsp
 import numpy as np
 from jaxtyping import Array, Float
 
+from driftbayes.aliases import public
+from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
 from driftbayes.likelihood import Collected, GaussianTerms
-from driftbayes.likelihood.kalman import LOG_2PI
+from driftbayes.likelihood.gaussian import LOG_2PI
 from driftbayes.likelihood.sums import SlotForms
-from driftbayes.models._base import AbstractModel, Parameter, fact
+from driftbayes.models._base import AbstractModel, Parameter, fact, shape_names
 from driftbayes.models._gamma_ratio import log_gamma_ratio
-from driftbayes.models._prepare import Data, Kind
+from driftbayes.models._prepare import Kind
 from driftbayes.models.options._base import AbstractOption
 from driftbayes.precision import as_leaf
 from driftbayes.typing import FloatArray
 
-# Below this square no digit of the density knows of the scatter; far below, Q/a underflows and the
-# term in Q would be lost.
-_NO_SCATTER = 1e-30
+# A square of the scatter below this does not change the density; far below, Q/a would underflow and
+# the term in Q be lost.
+_MIN_SQUARE = 1e-30
 
 
 class Scatter(AbstractOption):
@@ -43,11 +45,11 @@ class Scatter(AbstractOption):
     $$p(x) = \frac{\Gamma(a + n/2)}{\Gamma(a)\,(2\pi a)^{n/2} \det{}^{1/2} S}
       \left( 1 + \frac{Q}{2a} \right)^{-a - n/2},$$
 
-    a multivariate Student distribution. Displacements of one trajectory are uncorrelated in their
-    sizes no more, and their pooled distribution has heavy tails.
+    a multivariate Student distribution. The sizes of displacements of one trajectory are
+    correlated, and the pooled distribution of displacements has heavy tails.
 
     Args:
-        base: The other model.
+        base: The wrapped model.
         scatter: Relative spread s of 1/k between trajectories.
     """
 
@@ -65,23 +67,23 @@ class Scatter(AbstractOption):
     kind: ClassVar[Kind] = "trajectories"
     exact_positions: ClassVar[bool] = True
 
-    def log_density(self, data: Data) -> Scalar:
-        terms = self.base.terms(data)
+    def log_density(self, sums: Collected) -> Scalar:
+        terms = self.base.terms(sums)
         (a,), m = self.trajectory_numbers(), 0.5 * terms.n
         value = (
             log_gamma_ratio(jnp.broadcast_to(a, m.shape), m)
             - (a + m) * jnp.log1p(0.5 * terms.quadratic / a)
             - 0.5 * (terms.n * LOG_2PI + terms.log_det)
         )
-        return jnp.sum(jnp.where(jnp.isnan(value), -jnp.inf, value))
+        return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
     def trajectory_numbers(self) -> tuple[Array, ...]:
-        return (1 / jnp.maximum(jnp.asarray(self.scatter) ** 2, _NO_SCATTER),)
+        return (1 / jnp.maximum(jnp.asarray(self.scatter) ** 2, _MIN_SQUARE),)
 
     def sum_over_trajectories(self, numbers: tuple[Any, ...], forms: SlotForms) -> FloatArray:
         a, m = numbers[0][:, None], 0.5 * forms.n
         log_det, quadratic = forms.log_det[:, 0], forms.quadratic[:, 0]
-        # Trajectories of one pattern differ in Q only.
+        # Trajectories with the same pattern differ only in Q.
         count = np.bincount(forms.pattern, minlength=len(m))
         shape = np.broadcast_shapes(a.shape, m.shape)
         ratios = log_gamma_ratio(np.broadcast_to(a, shape), np.broadcast_to(m, shape), np)
@@ -107,14 +109,14 @@ class Mixture(AbstractOption):
     $$p(D) = \prod_p \sum_c w_c\, p(D_p \mid \theta_c), \qquad
       w_1 = 1 - s_2, \quad w_2 = s_2 (1 - s_3), \ \dots$$
 
-    Classes are numbered by falling scale, $k_c = r_c\,k_{c-1}$ with $r_c < 1$, so that no two
-    numberings describe the same mixture. Other parameters are each class's own.
+    Classes are numbered by decreasing scale, $k_c = r_c\,k_{c-1}$ with $r_c < 1$, so that each
+    mixture has one numbering. Each class has its own values of the other parameters.
 
     Args:
-        base: Model of the first class, Gaussian.
-        others: For each further class its parameters but the scale, in the order of the model.
+        base: Gaussian model of the first class.
+        others: For each further class its parameters except the scale, in the order of the model.
         ratio: For each further class its scale over that of the class before, $r_c$.
-        share: For each further class the share of this class and later ones in the rest, $s_c$.
+        share: For each further class the share $s_c$ of this and later classes in the remainder.
     """
 
     others: tuple[tuple[Leaf, ...], ...]
@@ -143,40 +145,36 @@ class Mixture(AbstractOption):
     def __call__(self, **values: Any) -> AbstractModel:
         values = {name: as_leaf(value) for name, value in values.items()}
         own = [values.pop(name) for name in self.own]
-        return _assembled(self.base(**values), own)
+        return _assemble(self.base(**values), own)
 
     @property
     def classes(self) -> tuple[AbstractModel, ...]:
-        """The model of each class."""
+        """Model of each class."""
         family, scale = self.base.template(), self.scale_parameter
         classes, size = [self.base], self.base.value_of(scale)
         for other, ratio in zip(self.others, self.ratio, strict=True):
             size = size * ratio
-            own = dict(zip(_others(family), other, strict=True))
+            own = dict(zip(shape_names(family), other, strict=True))
             classes.append(family(**own, **{scale: size}))
         return tuple(classes)
 
     @property
     def log_weights(self) -> Float[Array, " class"]:
-        """Ln of the share of each class in all trajectories."""
+        """Logarithm of the share of each class in all trajectories."""
         left, found = jnp.zeros(()), []
         for rest in self.share:
             found.append(left + jnp.log1p(-rest))
             left = left + jnp.log(rest)
         return jnp.stack([*found, left])
 
-    def log_density(self, data: Data) -> Scalar:
-        return jnp.sum(jsp.logsumexp(self.log_joint(data), axis=0))
+    def log_density(self, sums: Collected) -> Scalar:
+        return jsp.logsumexp(self.log_joint(sums))
 
-    def log_joint(self, data: Data) -> Float[Array, "class trajectory"]:
-        """Ln of weight times density of each trajectory in each class."""
-        if isinstance(data, Collected):
-            each = [data.component(c) for c in range(len(self.share) + 1)]
-            terms = [one.terms(seen) for one, seen in zip(self.classes, each, strict=True)]
-            fits = jnp.stack([t.log_likelihood() for t in terms])[:, None]
-            return fits + self.log_weights[:, None]
-        terms = [one.terms(data) for one in self.classes]
-        return jnp.stack([t.log_likelihood() for t in terms]) + self.log_weights[:, None]
+    def log_joint(self, sums: Collected) -> Float[Array, " class"]:
+        """Compute ln(weight × density) of one trajectory in each class."""
+        each = [sums.component(c) for c in range(len(self.share) + 1)]
+        terms = [model.terms(own) for model, own in zip(self.classes, each, strict=True)]
+        return jnp.stack([t.log_likelihood() for t in terms]) + self.log_weights
 
     def components(self) -> tuple[AbstractModel, ...]:
         return self.classes
@@ -193,33 +191,35 @@ class Mixture(AbstractOption):
         sum_over_classes(constants, forms.quadratic, forms.pattern, total)
         return total
 
-    def responsibilities(self, data: Data) -> Float[Array, "class trajectory"]:
-        """Probability of each class for each trajectory."""
-        return jax.nn.softmax(self.log_joint(data), axis=0)
+    def responsibilities(self, data: Displacements) -> FloatArray:
+        """Compute the probability of each class for each trajectory, (class, trajectory)."""
+        compute = public("class_probabilities", "driftbayes.inference")
+        found: FloatArray = compute(self, data)
+        return found
 
-    def derived(self, data: Data) -> dict[str, Scalar]:
-        """Weight and scale of each class."""
+    def derived(self, sums: Collected) -> dict[str, Scalar]:
+        """Return the weight and scale of each class."""
         weights = jnp.exp(self.log_weights)
         out = {f"weight_{c + 1}": weights[c] for c in range(len(self.share) + 1)}
         return out | {
-            f"{self.scale_parameter}_{c + 1}": jnp.asarray(one.value_of(self.scale_parameter))
-            for c, one in enumerate(self.classes)
+            f"{self.scale_parameter}_{c + 1}": jnp.asarray(model.value_of(self.scale_parameter))
+            for c, model in enumerate(self.classes)
         }
 
     def check_step(self, shortest: float) -> None:
-        for one in self.classes:
-            one.check_step(shortest)
+        for model in self.classes:
+            model.check_step(shortest)
 
-    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-        """Of the first class alone: enough to find a scale to start from."""
-        return self.base.terms(data, noise_variance)
+    def terms(self, sums: Collected) -> GaussianTerms:
+        """Terms of the first class only, enough for a starting value of the scale."""
+        return self.base.terms(sums)
 
     def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        parts = [w * one.mean_square_displacement(lag) for w, one in self._weighted()]
+        parts = [w * model.mean_square_displacement(lag) for w, model in self._weighted()]
         return sum(parts, start=jnp.zeros_like(lag))
 
     def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        parts = [w * one.lvaf(lag) for w, one in self._weighted()]
+        parts = [w * model.lvaf(lag) for w, model in self._weighted()]
         return sum(parts, start=jnp.zeros_like(lag))
 
     def simulate(
@@ -229,19 +229,19 @@ class Mixture(AbstractOption):
         which = jax.random.categorical(key_class, self.log_weights, shape=(n_particles,))
         positions = jnp.stack(
             [
-                one.simulate(k, n_particles=n_particles, n_steps=n_steps, n_dim=n_dim, tau=tau)
-                for k, one in zip(keys, self.classes, strict=True)
+                model.simulate(k, n_particles=n_particles, n_steps=n_steps, n_dim=n_dim, tau=tau)
+                for k, model in zip(keys, self.classes, strict=True)
             ]
         )
         return positions[which, jnp.arange(n_particles)]
 
     def _weighted(self) -> list[tuple[Scalar, AbstractModel]]:
         weights = jnp.exp(self.log_weights)
-        return [(weights[c], one) for c, one in enumerate(self.classes)]
+        return [(weights[c], model) for c, model in enumerate(self.classes)]
 
 
 def mixture_of(model: AbstractModel, n_classes: int) -> AbstractModel:
-    """The template of a mixture of several classes of one model.
+    """Return the template of a mixture of several classes of one model.
 
     Args:
         model: Template of the model.
@@ -250,30 +250,26 @@ def mixture_of(model: AbstractModel, n_classes: int) -> AbstractModel:
     if n_classes < 2:
         msg = f"a mixture needs two classes or more, got {n_classes}; write *2, or leave it out"
         raise DriftbayesError(msg)
-    return _assembled(model, list(_own(model, n_classes)))
+    return _assemble(model, list(_own(model, n_classes)))
 
 
-def _assembled(base: AbstractModel, own: list[Any]) -> Mixture:
-    """A mixture from the model of the first class and the values of all others, in order."""
-    size = len(_others(base)) + 2
+def _assemble(base: AbstractModel, own: list[Any]) -> Mixture:
+    """Make a mixture from the first class and the values of all others, in order."""
+    size = len(shape_names(base)) + 2
     each = [tuple(own[i : i + size]) for i in range(0, len(own), size)]
     others, ratio, share = zip(*((c[:-2], c[-2], c[-1]) for c in each), strict=True)
     return Mixture(base, others, ratio, share)
 
 
-def _others(model: AbstractModel) -> list[str]:
-    return [name for name in model.parameters if name != model.scale_parameter]
-
-
 def _own(model: AbstractModel, n_classes: int) -> dict[str, Parameter]:
-    """Parameters of the classes after the first: the model's but the scale, ratio and share."""
-    # A model may have a ratio and a share of its own.
+    """Return the parameters of all classes but the first."""
+    # The model itself may have parameters named ratio or share.
     ratio, share = (
         f"class_{name}" if name in model.parameters else name for name in ("ratio", "share")
     )
     own: dict[str, Parameter] = {}
     for c in range(2, n_classes + 1):
-        for name in _others(model):
+        for name in shape_names(model):
             old = model.parameters[name]
             own[f"{name}_{c}"] = replace(
                 old, symbol=f"{old.symbol}_{c}", meaning=f"{old.meaning}, class {c}"

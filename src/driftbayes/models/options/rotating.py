@@ -1,8 +1,8 @@
-"""A common sense of rotation: the velocities of all particles turn the same way."""
+"""Rotating velocities with one sense of rotation for all particles."""
 
 __all__ = ["Rotating"]
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,18 +10,12 @@ from jaxtyping import Array, Complex, Float
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood import ChannelMoments, ChannelSteps, Collected, GaussianTerms
-from driftbayes.likelihood.hermitian import (
-    HermitianTerms,
-    hermitian_column_terms,
-    hermitian_moments_terms,
-    hermitian_steps_terms,
-    hermitian_walk,
-)
+from driftbayes.likelihood import Collected, GaussianTerms
+from driftbayes.likelihood.hermitian import hermitian_column_terms, hermitian_walk
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._matrix_exponential import exponential_integrals
-from driftbayes.models._prepare import Data, Kind
-from driftbayes.models.options._base import AbstractOption
+from driftbayes.models._prepare import Kind
+from driftbayes.models.options._base import AbstractOption, core_of
 from driftbayes.models.options.flows import flow_components
 from driftbayes.models.oscillating import OscillatingLangevin
 from driftbayes.models.sums import combine_covariances, combine_propagators
@@ -34,16 +28,15 @@ class Rotating(AbstractOption):
       \mathrm{d}W = -(\gamma \mp i\Omega)\,W\,\mathrm{d}t + \sqrt{2\gamma}\,u\,\mathrm{d}B,
       \qquad Z = x + iy$$
 
-    with B a complex Brownian motion: each axis by itself is as in the other model, and the velocity
-    of y is the partner of that of x. All particles turn the same way, anticlockwise or clockwise
-    with probability one half each before the data; the density is the mean of both. As $\Omega \to
-    0$ the axes become independent, and the model `Langevin(gamma, k)`.
+    with B a complex Brownian motion. Each axis alone follows the wrapped model, and the velocity
+    along y is the partner of that along x. All particles rotate in the same sense, anticlockwise or
+    clockwise with prior probability 1/2 each; the density is the mean of both. As $\Omega \to 0$
+    the axes become independent and the model becomes `Langevin(gamma, k)`.
 
-    Other components of a sum, measurement errors and a mean flow have no sense of rotation and are
-    added as they are.
+    Other components of a sum, measurement errors and a mean flow have no sense of rotation.
 
     Args:
-        base: The other model.
+        base: The wrapped model.
     """
 
     option: ClassVar[str] = "rotating"
@@ -52,56 +45,34 @@ class Rotating(AbstractOption):
         lambda self: f"{self.base.summary}, of all particles in one sense"
     )
     limit: ClassVar[str] = "axes that are independent, as omega → 0"
-    # A mean of two Gaussian densities.
+    # The density is the mean of two Gaussian densities.
     is_gaussian: ClassVar[bool] = False
     is_turning: ClassVar[bool] = True
     moves_by_generator: ClassVar[bool] = False
     kind: ClassVar[Kind] = "channels"
     has_derived: ClassVar[bool] = True
-    # No rotation of the axes of a particle changes its density; a mean flow has a direction.
+    # The density is invariant under rotation of the axes, unless there is a mean flow.
     shares_axes: ClassVar[bool] = fact(lambda self: "flow" in self.base.parameters)
 
-    def log_density(self, data: Data) -> Scalar:
-        both = jnp.stack([one.log_likelihood() for one in self.terms_by_sense(data)])
+    def log_density(self, sums: Collected) -> Scalar:
+        both = jnp.stack([terms.log_likelihood() for terms in self.terms_by_sense(sums)])
         return jax.nn.logsumexp(both) - jnp.log(2.0)
 
-    def terms(self, data: Data, noise_variance: ScalarLike = 0.0) -> GaussianTerms:
-        """Of the likelier sense: enough to find a scale to start from."""
-        one, other = self.terms_by_sense(data)
-        return GaussianTerms(one.n, one.log_det, jnp.minimum(one.quadratic, other.quadratic))
+    def terms(self, sums: Collected) -> GaussianTerms:
+        """Terms of the more probable sense, enough for a starting value of the scale."""
+        left, right = self.terms_by_sense(sums)
+        return GaussianTerms(left.n, left.log_det, jnp.minimum(left.quadratic, right.quadratic))
 
-    def terms_by_sense(self, data: Data) -> tuple[GaussianTerms, GaussianTerms]:
-        """Gaussian terms if all turn anticlockwise, and if all turn clockwise."""
-        one, other = self._products(data)
-        return one.gaussian(self._flow), other.gaussian(self._flow)
-
-    def engine_transition(self, interval: Scalar) -> tuple[Array, Array]:
-        return self.complex_transition(interval)
-
-    def engine_start(self) -> Array:
-        return self.complex_initial_covariance()
+    def terms_by_sense(self, sums: Collected) -> tuple[GaussianTerms, GaussianTerms]:
+        """Compute Gaussian terms for anticlockwise and for clockwise rotation."""
+        left, right = hermitian_column_terms(sums.parts[0])
+        return left.gaussian(self._flow), right.gaussian(self._flow)
 
     def engine_autocovariances(self, n_lags: int, tau: Scalar) -> Array:
         return self.complex_autocovariances(n_lags, tau)
 
-    def _products(self, data: Data) -> tuple[HermitianTerms, HermitianTerms]:
-        if isinstance(data, Collected):
-            return hermitian_column_terms(data.parts[0])
-        if not isinstance(data, ChannelMoments | ChannelSteps):
-            raise DriftbayesError(f"{self.name} needs displacements by axis; prepare them for it")
-        if data.centre.shape[-1] != 2:
-            raise DriftbayesError(
-                f"{self.name} needs two dimensions, the data have {data.centre.shape[-1]}; "
-                "leave out +rotating"
-            )
-        if isinstance(data, ChannelMoments):
-            n_lags, tau = data.forms.shape[-1], jnp.asarray(data.tau)
-            return hermitian_moments_terms(self.complex_autocovariances(n_lags, tau), data)
-        start = self.complex_initial_covariance()
-        return hermitian_steps_terms(self.complex_transition, start, data, self.fix_variance())
-
     def complex_autocovariances(self, n_lags: int, tau: Scalar) -> Complex[Array, " lag"]:
-        """Of x with itself, and as imaginary part of y with the x before it."""
+        """Compute covariances of x with itself and, as imaginary part, of y with earlier x."""
         rates, _, stationary = self._oscillation.dynamics()
         change, step, _ = exponential_integrals(rates * tau)
 
@@ -112,40 +83,34 @@ class Rotating(AbstractOption):
         own = self.base.first_autocovariances(n_lags, tau)
         return jax.lax.complex(own, jnp.concatenate([jnp.zeros(1), across]))
 
-    def complex_transition(
-        self, interval: Scalar
-    ) -> tuple[Complex[Array, "state state"], Complex[Array, "state state"]]:
-        """Propagator and noise of (x + iy, u + iv, ...), the velocities of each component."""
+    def engine_transition(self, interval: Scalar) -> tuple[Array, Array]:
+        """Propagator and noise of (x + iy, u + iv, ...), with the velocity of each component."""
         both = [_complex_transition(part, interval) for part in self._components]
         propagators, noises = zip(*both, strict=True)
         return combine_propagators(propagators), combine_covariances(noises)
 
-    def complex_initial_covariance(self) -> Complex[Array, "state state"]:
-        """Covariance of that state, given the position."""
+    def engine_start(self) -> Array:
+        """Covariance of this state given the position."""
         parts = []
         for part in self._components:
             covariance = part.initial_covariance()
-            # The partner of x's velocity is that of y.
+            # The velocity along y is the partner of the velocity along x.
             is_turning = isinstance(part, OscillatingLangevin)
             own = covariance[:2, :2] if is_turning else covariance
             parts.append(jax.lax.complex(own, jnp.zeros_like(own)))
         return combine_covariances(parts)
 
-    def derived(self, data: Data) -> dict[str, Scalar]:
-        """Probability that the particles turn anticlockwise, from x to y; the mean flow."""
-        senses = self._products(data)
-        one, other = (terms.gaussian(self._flow).log_likelihood() for terms in senses)
-        share = jax.nn.sigmoid(one - other)
-        out = {**self._core.derived(data), "anticlockwise": share}
+    def derived(self, sums: Collected) -> dict[str, Scalar]:
+        """Return the probability of anticlockwise rotation, from x to y, and the mean flow."""
+        out = {**core_of(self.base).derived(sums), "anticlockwise": self._anticlockwise(sums)}
         if "flow" not in self.base.parameters:
             return out
-        return out | flow_components(*self.mean_flow(data))
+        return out | flow_components(*self.mean_flow(sums))
 
-    def mean_flow(self, data: Data) -> tuple[Float[Array, "2"], Float[Array, "2 2"]]:
-        """Posterior mean and covariance of the flow, over both senses of rotation."""
-        senses = self._products(data)
-        one, other = (terms.gaussian(self._flow).log_likelihood() for terms in senses)
-        share = jax.nn.sigmoid(one - other)
+    def mean_flow(self, sums: Collected) -> tuple[Float[Array, "2"], Float[Array, "2 2"]]:
+        """Compute the posterior mean and covariance of the flow over both senses of rotation."""
+        senses = hermitian_column_terms(sums.parts[0])
+        share = self._anticlockwise(sums)
         (mean, variance), (mean_2, variance_2) = (
             terms.flow_posterior(self._flow) for terms in senses
         )
@@ -154,10 +119,15 @@ class Rotating(AbstractOption):
         covariance = within * jnp.eye(2) + share * (1 - share) * jnp.outer(apart, apart)
         return share * mean + (1 - share) * mean_2, covariance
 
+    def _anticlockwise(self, sums: Collected) -> Scalar:
+        """Probability that the particles rotate anticlockwise."""
+        left, right = (terms.log_likelihood() for terms in self.terms_by_sense(sums))
+        return jax.nn.sigmoid(left - right)
+
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
     ) -> Float[Array, "particle position dim"]:
-        """Exact positions from a stationary start at the origin; the sense is drawn too."""
+        """Simulate exact positions from a stationary start at 0, with a random sense."""
         if n_dim != 2:
             msg = f"{self.name} needs two dimensions, got {n_dim}; leave out +rotating"
             raise DriftbayesError(msg)
@@ -189,15 +159,8 @@ class Rotating(AbstractOption):
         return jnp.asarray(getattr(self.base, "flow", 0.0))
 
     @property
-    def _core(self) -> AbstractModel:
-        core: Any = self.base
-        while isinstance(core, AbstractOption):
-            core = core.base
-        return core
-
-    @property
     def _components(self) -> tuple[AbstractModel, ...]:
-        core = self._core
+        core = core_of(self.base)
         return getattr(core, "parts", (core,))
 
     @property
@@ -213,7 +176,7 @@ class Rotating(AbstractOption):
 def _complex_transition(
     part: AbstractModel, interval: Scalar
 ) -> tuple[Complex[Array, "state state"], Complex[Array, "state state"]]:
-    """Propagator and noise over complex states: of (x, u, v) they become those of (z, w)."""
+    """Convert propagator and noise to complex states, (x, u, v) to (z, w)."""
     a, q = part.transition(interval)
     if not isinstance(part, OscillatingLangevin):
         return jax.lax.complex(a, jnp.zeros_like(a)), jax.lax.complex(q, jnp.zeros_like(q))

@@ -81,9 +81,9 @@ class Discrepancies(StudyResult):
 
     def figures(self) -> dict[str, "Figure"]:
         with journal_figure(3.4, 7.6, 3) as (figure, axes):
-            _spurious(axes[0], self.spurious)
-            _schemes(axes[1], self.scheme)
-            _labels(axes[2], self.labels)
+            _draw_spurious(axes[0], self.spurious)
+            _draw_schemes(axes[1], self.scheme)
+            _draw_labels(axes[2], self.labels)
             for ax, letter in zip(axes, "abc", strict=True):
                 ax.set_title(letter, loc="left", fontweight="bold")
                 ax.tick_params(which="both", direction="in", top=True, right=True, width=0.6)
@@ -91,7 +91,7 @@ class Discrepancies(StudyResult):
 
 
 def run_discrepancies(seed: int = 0, *, runner: Runner = DEFAULT_RUNNER) -> Discrepancies:
-    """Compute all four; a minute on two cores.
+    """Compute all four errors; takes a minute on two cores.
 
     Args:
         seed: Random seed of every simulation.
@@ -103,49 +103,49 @@ def run_discrepancies(seed: int = 0, *, runner: Runner = DEFAULT_RUNNER) -> Disc
         "scheme": particle_scheme,
         "labels": mislabelled_tau,
     }
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, compute in parts.items():
-        found[name] = compute(seed)
-        runner.report("discrepancies", len(found), len(parts))
-    return Discrepancies(**found)
+        results[name] = compute(seed)
+        runner.report("discrepancies", len(results), len(parts))
+    return Discrepancies(**results)
 
 
-def _spurious(ax: "Axes", found: SpuriousMode) -> None:
+def _draw_spurious(ax: "Axes", mode: SpuriousMode) -> None:
     colour = COLOURS["langevin"]
-    low, high = np.maximum(found.energy - found.energy_sd, 0), found.energy + found.energy_sd
-    ax.fill_between(found.t, low, high, color=colour, alpha=0.18, lw=0)
-    ax.plot(found.t, found.energy, color=colour, label="closed form, mean ± sd")
-    ax.plot(found.t, found.paths[:3].T, color=GUIDE, lw=0.5, label=["realisations", None, None])
+    low, high = np.maximum(mode.energy - mode.energy_sd, 0), mode.energy + mode.energy_sd
+    ax.fill_between(mode.t, low, high, color=colour, alpha=0.18, lw=0)
+    ax.plot(mode.t, mode.energy, color=colour, label="closed form, mean ± sd")
+    ax.plot(mode.t, mode.paths[:3].T, color=GUIDE, lw=0.5, label=["realisations", None, None])
     # In units of the friction time and the final energy all flows follow one curve.
-    stretch = (K_F / found.k_f_small) ** 2
-    scale = found.energy[-1] / np.interp(found.t[-1] / stretch, found.flow_t, found.flow_expected)
-    excess = found.flow_counted - found.flow_energy
-    some = slice(4, None, 9)
+    stretch = (K_F / mode.k_f_small) ** 2
+    scale = mode.energy[-1] / np.interp(mode.t[-1] / stretch, mode.flow_t, mode.flow_expected)
+    excess = mode.flow_counted - mode.flow_energy
+    shown = slice(4, None, 9)
     ax.errorbar(
-        stretch * found.flow_t[some],
-        scale * excess.mean(axis=0)[some],
-        yerr=scale * found.flow_expected_sd[some] / np.sqrt(len(excess)),
+        stretch * mode.flow_t[shown],
+        scale * excess.mean(axis=0)[shown],
+        yerr=scale * mode.flow_expected_sd[shown] / np.sqrt(len(excess)),
         fmt="o",
         color=INK,
         lw=0.8,
         label=f"{len(excess)} small flows, rescaled",
     )
-    value, error = found.energy_published
+    value, error = mode.energy_published
     published: dict[str, Any] = {"color": COLOURS["brownian"], "label": "published excess"}
     ax.errorbar(750, value, xerr=250, yerr=error, fmt="s", **published)
-    ax.set(xlim=(0, 1000), ylim=(0, 1.9 * found.energy[-1]))
+    ax.set(xlim=(0, 1000), ylim=(0, 1.9 * mode.energy[-1]))
     ax.set(xlabel="time", ylabel="spurious energy")
     ax.legend(loc="upper left")
 
 
-def _schemes(ax: "Axes", found: ParticleScheme) -> None:
-    h = found.h_over_turnover
+def _draw_schemes(ax: "Axes", scheme: ParticleScheme) -> None:
+    h = scheme.h_over_turnover
     for errors, colour, name in (
-        (found.papers, COLOURS["brownian"], "the paper's"),
-        (found.residual, MORE_COLOURS[0], "the same, against a release h/3 later"),
-        (found.ours, COLOURS["langevin"], "this package's"),
+        (scheme.papers, COLOURS["brownian"], "the paper's"),
+        (scheme.residual, MORE_COLOURS[0], "the same, against a release h/3 later"),
+        (scheme.ours, COLOURS["langevin"], "this package's"),
     ):
-        forced, free = errors / found.displacement[:, None]
+        forced, free = errors / scheme.displacement[:, None]
         ax.loglog(h, forced, "o-", color=colour, label=name)
         ax.loglog(h, free, "o--", color=colour, mfc="white")
     ax.plot([], [], "o--", color=GUIDE, mfc="white", label="dashed: without forcing")
@@ -159,16 +159,16 @@ def _schemes(ax: "Axes", found: ParticleScheme) -> None:
     ax.legend(loc="upper left")
 
 
-def _labels(ax: "Axes", found: MislabelledTau) -> None:
-    tau = found.tau / TAU_ZETA
-    at = tau[found.chosen]
-    for ratio, colour in ((found.kappa_ratio, "brownian"), (found.ratio, "langevin")):
+def _draw_labels(ax: "Axes", labels: MislabelledTau) -> None:
+    tau = labels.tau / TAU_ZETA
+    at = tau[labels.chosen]
+    for ratio, colour in ((labels.kappa_ratio, "brownian"), (labels.ratio, "langevin")):
         ax.plot(tau, ratio - 1, ".", ms=1.5, color=COLOURS[colour])
     style: dict[str, Any] = {"ms": 4, "mec": "white", "mew": 0.4, "lw": 0.8}
     for values, sd, colour, marker, shift, name in (
-        (found.kappa, found.kappa_sd, COLOURS["brownian"], "o", 0.96, r"$\kappa$"),
-        (found.gamma, found.gamma_sd, COLOURS["langevin"], "s", 1.0, r"$\gamma$"),
-        (found.k, found.k_sd, MORE_COLOURS[0], "^", 1.04, "$k$"),
+        (labels.kappa, labels.kappa_sd, COLOURS["brownian"], "o", 0.96, r"$\kappa$"),
+        (labels.gamma, labels.gamma_sd, COLOURS["langevin"], "s", 1.0, r"$\gamma$"),
+        (labels.k, labels.k_sd, MORE_COLOURS[0], "^", 1.04, "$k$"),
     ):
         # The error bar of an unidentified parameter would hide the others.
         known = sd < 0.1

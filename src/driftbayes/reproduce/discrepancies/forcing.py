@@ -121,8 +121,9 @@ def forcing_readings(
         rng = np.random.default_rng([seed, i])
         rates = [_drawn_rate(rng, factors[i]) for _ in range(n_draws)]
         drawn[i], error[i] = np.mean(rates), np.std(rates, ddof=1) / np.sqrt(n_draws)
-    found = [_stationary_energy(_SMALL_EPSILON / part, seed, duration) for part in (1, 2)]
-    (full, full_error), (half, half_error) = found
+    (full, full_error), (half, half_error) = (
+        _stationary_energy(_SMALL_EPSILON / part, seed, duration) for part in (1, 2)
+    )
     ratio = half / full
     exponent = -np.log2(ratio)
     scaled = measured_flow().energy[0] * (epsilon / epsilon[names.index("b")]) ** exponent
@@ -147,9 +148,9 @@ def forcing_readings(
     )
 
 
-def _drawn_rate(rng: np.random.Generator, factor: float, n_steps: int = 4) -> float:
-    """Energy of the velocity after some kicks from rest, divided by their time."""
-    grid = Grid(GRID)
+def _drawn_rate(rng: np.random.Generator, factor: float) -> float:
+    """Return the kinetic energy after four kicks from rest, per unit time."""
+    grid, n_steps = Grid(GRID), 4
     kx, ky = ring_modes(K_F, WIDTH).T
     sd = np.sqrt(factor / np.hypot(kx, ky))
     kicks = sd * complex_noise(rng, n_steps, len(sd))
@@ -164,14 +165,14 @@ _energy_mean = eqx.filter_jit(energy_mean)
 
 
 def _stationary_energy(epsilon: float, seed: int, duration: float) -> tuple[float, float]:
-    """Mean energy of a small forced flow and its standard error, the first quarter left out."""
+    """Return the mean energy of a small forced flow and its error, without the first quarter."""
     dt = _SMALL["dt"]
     short: dict[str, Any] = {"spin_up": 0.0, "duration": 40 * dt, "snapshot_every": 0.0}
     config = RunConfig(
         **_SMALL, **short, record_every=4 * dt, diagnose_every=4 * dt, epsilon=epsilon
     )
     flow, bilinear, no_particles = config.flow(), INTERPOLATIONS["bilinear"], jnp.zeros((0, 2))
-    # Near the stationary energy, to save time.
+    # Start near the stationary energy, to save time.
     energy = _SMALL_ENERGY * (epsilon / _SMALL_EPSILON) ** 0.75
     zeta = random_start(flow.grid, seed=seed, energy=energy)
     state, _ = begin(flow, flow.start(jnp.asarray(zeta), seed), no_particles, bilinear)

@@ -73,25 +73,24 @@ class SpuriousMode(SimpleNamespace):
     r"""Spurious energy and enstrophy per unit area in a sum over the half-plane.
 
     Args:
-        k: Wavenumbers of the spurious modes, all on the axis, each in a ring of its own.
+        k: Wavenumbers of the spurious modes, all on the axis, each in a different ring.
         t: Times.
         energy: Expected excess of energy at these times.
         energy_sd: Its standard deviation over realisations of the noise.
         enstrophy: Expected excess of enstrophy.
         energy_final: Expected excess of energy after a very long time.
         energy_mean: Expected mean excess of energy over t = 500 to 1000, and its standard deviation
-            over realisations; `enstrophy_mean` likewise.
-        energy_mean_open: The same without the edges of the ring, |k| = 62 and 66;
-            `enstrophy_mean_open` likewise.
-        energy_mean_drawn: The same from drawn realisations; `enstrophy_mean_drawn` likewise.
-        energy_published: Published mean minus that of our realisations, and the standard deviation
-            of the latter over realisations; `enstrophy_published` likewise.
+            over realisations. Each `energy_...` has a counterpart `enstrophy_...`.
+        energy_mean_open: The same without the edges of the ring, |k| = 62 and 66.
+        energy_mean_drawn: The same from drawn realisations.
+        energy_published: Published mean minus the mean of our realisations, and the standard
+            deviation of the latter over realisations.
         turnover_time: $\tau_\zeta$ from the published enstrophy, and from that of the flow.
         diffusivity_scale: $2E\tau_\zeta$, the prior mean of both diffusivities, from both.
         ring_energy: Expected excess of the spectrum in each of the rings at t = 500.
         background: The spectrum at k = 64 without it, and its standard deviation over our
             realisations.
-        paths: Some realisations of the excess of energy at the times `t`.
+        paths: A few realisations of the excess of energy at the times `t`.
         flow_t: Times of a small flow.
         flow_counted: Energy of each small flow (flow, time) by the sum over the half-plane.
         flow_energy: Energy of its velocity at the points.
@@ -151,7 +150,7 @@ def spurious_mode(seed: int = 0, *, n_steps: int = 2000) -> SpuriousMode:
     rate, k = mode_rates(EPSILON, K_F, WIDTH)
     t = np.linspace(0.0, _TO, 101)
     energy = mode_energy(rate, k, t)
-    paths = _drawn_energies(np.random.default_rng([seed, 0]), rate, k, t)
+    paths = _draw_energies(np.random.default_rng([seed, 0]), rate, k, t)
     late = t >= _FROM
     means = np.trapezoid(paths[:, :, late], t[late]) / (_TO - _FROM)
     flow = measured_flow()
@@ -196,13 +195,13 @@ def spurious_mode(seed: int = 0, *, n_steps: int = 2000) -> SpuriousMode:
             float(np.sqrt(np.sum(small_rate**2) / (_N_FLOWS * n_steps))),
         ),
         flow_path_error=small.path_error,
-        flow_difference=_difference(seed),
+        flow_difference=_flow_difference(seed),
         k_f_small=_SMALL.k_f,
         seed=seed,
     )
 
 
-def _drawn_energies(
+def _draw_energies(
     rng: np.random.Generator, rate: FloatArray, k: FloatArray, t: FloatArray
 ) -> FloatArray:
     """Draw energies (realisation, mode, time) of the spurious modes exactly."""
@@ -218,14 +217,14 @@ def _drawn_energies(
 
 
 def _expected_mean(rate: FloatArray, k: FloatArray, power: int) -> tuple[float, float]:
-    """Mean and standard deviation of energy times a power of k over the paper's averages."""
+    """Return mean and sd of energy times a power of k, averaged over the paper's interval."""
     mean = mode_mean_energy(rate, k, _FROM, _TO)
     variance = variance_of_time_mean(rate, k, _FROM, _TO)
     return float(k**power @ mean), float(np.sqrt(k ** (2 * power) @ variance))
 
 
-def _difference(seed: int) -> float:
-    """Difference of two flows whose kicks differ in the anti-Hermitian part."""
+def _flow_difference(seed: int) -> float:
+    """Return the difference of two flows whose kicks differ in the anti-Hermitian part."""
     naive, kept = (
         naive_flow(_SMALL, n_flows=1, n_steps=200, seed=seed, hermitian=h).vorticity
         for h in (False, True)
@@ -280,7 +279,7 @@ def naive_flow(
     starts = [random_start(grid, seed + i, _START_ENERGY) for i in range(n_flows)]
     zeta = np.stack([start * grid.resolved for start in starts])
     alone = np.zeros((n_flows, n), dtype=np.complex128)
-    # Begin with Euler's step, whose lower order is good enough here.
+    # Begin with an Euler step, whose lower order is good enough here.
     now = _advection(grid, zeta)
     older = (now, now)
     every = max(n_steps // _N_RECORDS, 1)
@@ -299,8 +298,8 @@ def naive_flow(
         older, now = (now, older[0]), _advection(grid, zeta)
         if step % every == 0:
             records.append((step * dt, *_energies(grid, zeta)))
-            found = zeta[:, :, 0] - hermitian_part(zeta)[:, :, 0]
-            error = max(error, float(np.abs(found - alone).max()))
+            spurious = zeta[:, :, 0] - hermitian_part(zeta)[:, :, 0]
+            error = max(error, float(np.abs(spurious - alone).max()))
             scale = max(scale, float(np.abs(alone).max()))
     t, counted, energy = zip(*records, strict=True)
     return NaiveFlow(
@@ -328,7 +327,7 @@ def hermitian_part(modes: Modes) -> Modes:
 
 
 def _advection(grid: Grid, zeta: Modes) -> Modes:
-    r"""Transform of $-\mathbf u\cdot\nabla\zeta$ as a divergence, by five real transforms."""
+    r"""Compute $-\mathbf u\cdot\nabla\zeta$ as a divergence, by five real transforms."""
     psi = -zeta * grid.inverse_k2
     u, v, vorticity = (
         np.fft.irfft2(modes) for modes in (-1j * grid.ky * psi, 1j * grid.kx * psi, zeta)
@@ -338,7 +337,7 @@ def _advection(grid: Grid, zeta: Modes) -> Modes:
 
 
 def _energies(grid: Grid, zeta: Modes) -> tuple[FloatArray, FloatArray]:
-    """Energy of each flow by the sum over the half-plane, and of the velocity at the points."""
+    """Return each flow's energy by the sum over the half-plane, and from velocities at points."""
     weighted = grid.weights * np.abs(zeta) ** 2 * grid.inverse_k2
     counted = 0.5 * np.sum(weighted, axis=(-2, -1)) / grid.n**4
     return counted, kinetic_energy(grid, zeta)

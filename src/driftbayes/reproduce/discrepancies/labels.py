@@ -4,8 +4,9 @@ The authors take every n-th record, $n = \lfloor\tau/\Delta t\rfloor$, and evalu
 at the nominal τ, though the data are at $\tau_a = n\Delta t = r\tau$. Time enters both models only
 as κτ, or as γτ and kτ, so that for any data
 $$L(\kappa;\tau) = L(\kappa/r;\tau_a), \qquad L(\gamma, k;\tau) = L(\gamma/r, k/r;\tau_a)$$
-Every estimate is r times that with the correct label. The maximum likelihoods do not change; the
-evidence is that with prior means divided by r. Where the data dominate the prior,
+Every estimate is r times the estimate with the correct label. The maximum likelihoods do not
+change; the evidence equals the correct one with prior means divided by r. Where the data dominate
+the prior,
 $$\Delta\ln K \approx \ln r
   + (1-r)\Big[\frac{\gamma}{\bar\gamma} + \frac{k}{\bar k} - \frac{\kappa}{\bar\kappa}\Big]$$
 with bars for prior means and the estimates at the correct label.
@@ -26,11 +27,11 @@ from driftbayes.reproduce.discrepancies.published import TAU_ZETA, U_RMS
 from driftbayes.reproduce.turbulence.summary import both_models
 from driftbayes.typing import FloatArray, IntArray
 
-# The paper's data, and a truth like what it finds: 1/γ = 8 τ_ζ, k 40 % above its prior mean.
+# The paper's data, and a truth close to its estimates: 1/γ = 8 τ_ζ, k 40 % above its prior mean.
 N_PARTICLES, N_STEPS, N_DIM = 1000, 25, 2
 GAMMA, K = 1 / (8 * TAU_ZETA), 1.4 * U_RMS**2 * TAU_ZETA
-# 50 steps of the flow; the paper does not print it. With this grid the labels are wrong by up
-# to 17 %, as they are found to be in the notes.
+# 50 steps of the flow; the paper does not print it. With this interval the labels are wrong by up
+# to 17 %, as in the notes.
 RECORDING_INTERVAL = 0.0125
 TAUS: FloatArray = np.geomspace(TAU_ZETA, 250 * TAU_ZETA, 300)
 # Sampling times near which the worst label is chosen, in units of τ_ζ.
@@ -42,12 +43,12 @@ class MislabelledTau(SimpleNamespace):
 
     Args:
         tau: Nominal sampling times.
-        stride: Records from one position to the next.
-        ratio: Actual over nominal sampling time: every estimate is multiplied by it.
+        stride: Recording intervals between positions.
+        ratio: Actual over nominal sampling time; it multiplies every estimate.
         kappa_ratio: $r\,\kappa(r\tau)/\kappa(\tau)$ for the Langevin data: κ also depends on τ.
         chosen: Indices of the sampling times with simulated data.
         gamma_limit: γ over the truth for infinitely many data, from the expected likelihood.
-        k_limit: k over the truth likewise.
+        k_limit: The same for k.
         kappa: κ from simulated data at the nominal τ over its expectation there.
         kappa_sd: Its standard deviation over realisations, with correlated steps.
         gamma: γ from simulated data over the truth.
@@ -62,14 +63,14 @@ class MislabelledTau(SimpleNamespace):
 
 
 def mislabelled_tau(seed: int = 0) -> MislabelledTau:
-    """Compute labels on a logarithmic grid, and infer with correct and wrong ones.
+    """Compute labels on a logarithmic grid, and infer with correct and wrong labels.
 
     Args:
         seed: Random seed of the data.
     """
     stride = np.floor(TAUS / RECORDING_INTERVAL).astype(np.int64)
     ratio = stride * RECORDING_INTERVAL / TAUS
-    chosen = _chosen(ratio)
+    chosen = _choose_worst(ratio)
     nominal = TAUS[chosen]
     actual: FloatArray = ratio[chosen] * nominal
     limits = np.array([best_langevin(a, t) for a, t in zip(actual, nominal, strict=True)])
@@ -80,15 +81,15 @@ def mislabelled_tau(seed: int = 0) -> MislabelledTau:
         positions = truth.simulate(jax.random.fold_in(jax.random.key(seed), i), **size, tau=tau)
         steps.append(np.diff(np.asarray(positions), axis=1))
     hypotheses = both_models()
-    found = {}
+    evidences_by_label = {}
     for label, taus in (("nominal", nominal), ("actual", actual)):
         data = [Displacements.from_array(dx, t) for dx, t in zip(steps, taus, strict=True)]
         batch = Batch.stack([Batch.of(d) for d in data])
-        found[label] = tuple(evidence_batch([h], batch) for h in hypotheses)
-    b, m = found["nominal"]
+        evidences_by_label[label] = tuple(evidence_batch([h], batch) for h in hypotheses)
+    b, m = evidences_by_label["nominal"]
     log_k = {
         label: np.array([y.log_evidence - x.log_evidence for x, y in zip(*pair, strict=True)])
-        for label, pair in found.items()
+        for label, pair in evidences_by_label.items()
     }
     kappa_true = np.asarray(truth.absolute_diffusivity(jnp.asarray(TAUS)))
     kappa_ratio = ratio * np.asarray(truth.absolute_diffusivity(jnp.asarray(ratio * TAUS)))
@@ -96,7 +97,7 @@ def mislabelled_tau(seed: int = 0) -> MislabelledTau:
     # Estimates at the correct label over their prior means: κ, γ and k.
     kappa, gamma, k = (
         np.array([e.map[name] for e in evidences]) / float(hypothesis.priors[name].mean())
-        for hypothesis, evidences in zip(hypotheses, found["actual"], strict=True)
+        for hypothesis, evidences in zip(hypotheses, evidences_by_label["actual"], strict=True)
         for name in hypothesis.names
     )
     true = {"gamma": GAMMA, "k": K}
@@ -151,12 +152,12 @@ def _unit_autocovariance(gamma: jax.Array, tau: jax.Array) -> jax.Array:
 
 
 def _autocovariance(gamma: float, tau: float) -> FloatArray:
-    """First row of S for k = 1."""
+    """Return the first row of S for k = 1."""
     return np.asarray(_unit_autocovariance(jnp.asarray(gamma), jnp.asarray(tau)))
 
 
-def _chosen(ratio: FloatArray) -> IntArray:
-    """Choose the worst label, and the worst near some sampling times."""
+def _choose_worst(ratio: FloatArray) -> IntArray:
+    """Choose the worst label, and the worst near each sampling time of `_NEAR`."""
     chosen = {int(np.argmin(ratio))}
     for near in _NEAR:
         around = np.flatnonzero(np.abs(np.log(TAUS / (near * TAU_ZETA))) < 0.2)
@@ -165,7 +166,7 @@ def _chosen(ratio: FloatArray) -> IntArray:
 
 
 def _kappa_sd(truth: Langevin, taus: FloatArray) -> FloatArray:
-    r"""Standard deviation of the mean square of correlated Gaussian steps over its expectation.
+    r"""Return the relative standard deviation of the mean square of correlated Gaussian steps.
 
     $$\sqrt{2\sum_{ij}\rho_{ij}^2}\,/\,N_\tau$$ over the root of the number of particles and axes.
     """

@@ -25,7 +25,7 @@ U_RMS, TAU_ZETA = PUBLISHED.u_rms, PUBLISHED.eddy_turnover_time
 
 
 def ring_sum(k_f: float, width: float, power: float) -> float:
-    r"""$\sum |\mathbf k|^p$ over all wavenumbers of the plane with $||\mathbf k| - k_f| \le w$."""
+    r"""Sum $|\mathbf k|^p$ over all wavenumbers of the plane with $||\mathbf k| - k_f| \le w$."""
     return float(2 * np.sum(np.hypot(*ring_modes(k_f, width).T) ** power))
 
 
@@ -35,7 +35,7 @@ def complex_noise(rng: np.random.Generator, *shape: int) -> NDArray[np.complex12
 
 
 def kinetic_energy(grid: Grid, zeta: NDArray[np.complex128]) -> FloatArray:
-    """Energy per unit area of the velocity at the points, from the transform of the vorticity."""
+    """Return the energy per unit area at the grid points, from the transform of the vorticity."""
     psi = -zeta * grid.inverse_k2
     u, v = np.fft.irfft2(-1j * grid.ky * psi), np.fft.irfft2(1j * grid.kx * psi)
     return np.asarray(0.5 * np.mean(u**2 + v**2, axis=(-2, -1)))

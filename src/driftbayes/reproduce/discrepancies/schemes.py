@@ -8,8 +8,8 @@ To that order they move as if released h/3 later in the same flow. In a stationa
 changes with h to first order.
 
 White noise that raises the energy by ε per unit area and time makes each component of the velocity
-a random walk of variance ε per unit time. A scheme that samples it at the steps only then has an
-error of h times the root of the time T, for any order: for both components together
+a random walk of variance ε per unit time. A scheme of any order that samples it only at the steps
+then has an error of h times the root of the time T; for both components together
 $$h\sqrt{2\varepsilon T/9}\ \text{over two steps}, \qquad
   h\sqrt{2\varepsilon T/12}\ \text{for the paper's against a release h/3 later}$$
 without amplification by shear.
@@ -54,7 +54,7 @@ _GRID, _K_F, _WIDTH, _EPSILON, _ENERGY = 128, 20.0, 2.0, 0.00636, 0.1
 _SPIN_DT, _SPIN_UP = 2e-3, 10.0
 # A smooth spline of the stream function isolates errors in time.
 _SPLINE = Spline(5)
-# Steps of the flow for one of the particles, multiples of 3: a third of it is then a step too.
+# Flow steps per particle step; multiples of 3, so that a third of it is a whole number of steps.
 _STRIDES = (3, 6, 12, 24)
 _BLOCK = 2 * _STRIDES[-1]
 # Blocks before the particles are released: when forcing stops, the filter removes small scales
@@ -67,7 +67,7 @@ _SQUARES = 6
 class ParticleScheme(SimpleNamespace):
     r"""Errors of the paper's scheme and this package's in the same flow.
 
-    The first of two axes is (forced, unforced): white noise makes velocities rough in time.
+    The first of two axes is (forced, unforced), because white noise makes velocities rough in time.
 
     Args:
         turnover_time: $\tau_\zeta$ of the flow when the particles are released.
@@ -75,21 +75,21 @@ class ParticleScheme(SimpleNamespace):
         h_over_turnover: Time steps over the turnover time; the first is the paper's.
         duration: Time for which particles are tracked, in turnover times.
         displacement: Rms displacement (flow).
-        papers: Rms error of position (flow, step) of the paper's scheme against a reference with a
-            third of the smallest step, by the scheme of fourth order.
+        papers: Rms position error (flow, step) of the paper's scheme, against a reference by the
+            fourth-order scheme with a third of the smallest step.
         ours: Rms error of this package's scheme over two steps.
         shifted: Rms difference between the reference and particles released h/3 later: the error
             that the closed form predicts.
         residual: Rms difference between the paper's scheme and particles released h/3 later.
-        slope: Regression of the paper's error on the predicted one; 1 is right.
+        slope: Regression slope of the paper's error on the predicted one, expected to be 1.
         papers_order: Observed order of `papers` (flow, pair of steps).
         ours_order: Observed order of `ours`.
         residual_order: Observed order of `residual`.
         ours_noise: Error of this package's scheme (step) in the forced flow by the closed form,
             without shear.
         lags: Times after release, in turnover times.
-        msd: Mean square displacement per axis in the forced flow, by the scheme of fourth order.
-        msd_change: Relative change of it by the paper's scheme at the paper's step.
+        msd: Mean square displacement per axis in the forced flow, by the fourth-order scheme.
+        msd_change: Its relative change by the paper's scheme at the paper's step.
         msd_change_error: Its standard error, by a jackknife over squares of the domain.
         msd_shift: Predicted relative change: the reference scheme with a release h/3 later.
         position_change: Rms difference of the two schemes' positions over the rms displacement.
@@ -127,14 +127,14 @@ def particle_scheme(
         n_particles: Number of particles.
         lags: Times at which mean square displacements are compared, in turnover times.
     """
-    zeta = _spun_up(seed)
+    zeta = _spin_up(seed)
     turnover = float(1 / jnp.sqrt(enstrophy_mean(Grid(_GRID), zeta)))
     step = turnover * DT / measured_flow().turnover_time
-    found = [
+    flows = [
         _errors(zeta, step / _STRIDES[0], duration * turnover, n_particles, seed, forced=forced)
         for forced in (True, False)
     ]
-    errors = {name: np.array([one[name] for one in found]) for name in found[0]}
+    errors = {name: np.array([flow[name] for flow in flows]) for name in flows[0]}
     h = step * np.array(_STRIDES) / _STRIDES[0]
     return ParticleScheme(
         turnover_time=turnover,
@@ -166,21 +166,21 @@ def _flow(dt: float, *, forced: bool = True) -> Flow:
     )
 
 
-def _spun_up(seed: int) -> Complex[Array, "ky kx"]:
-    """Vorticity of the forced flow when its enstrophy has settled."""
+def _spin_up(seed: int) -> Complex[Array, "ky kx"]:
+    """Run the forced flow until its enstrophy has settled; return the vorticity."""
     flow = _flow(_SPIN_DT)
     start = flow.start(jnp.asarray(random_start(flow.grid, seed, _ENERGY)), seed)
     return evolve(flow, start, 2 * round(_SPIN_UP / _SPIN_DT / 2)).zeta
 
 
-def _released(n_particles: int, seed: int) -> Positions:
+def _release(n_particles: int, seed: int) -> Positions:
     x, y = seed_particles(n_particles, seed).T
     return jax.lax.complex(x, y)
 
 
 @eqx.filter_jit
 def _next_fields(flow: Flow, state: FlowState) -> tuple[FlowState, Float[Array, "step y x"]]:
-    """The flow a block of steps later, and the spline's coefficients after each."""
+    """Advance the flow by a block of steps; also return the spline coefficients after each."""
     kicks = flow.kicks(state, _BLOCK)
     kicks = kicks.reshape(_BLOCK // 2, 2, kicks.shape[1])
 
@@ -202,7 +202,7 @@ def _first_field(flow: Flow, state: FlowState) -> Float[Array, "step y x"]:
 
 
 @eqx.filter_jit
-def _carried(
+def _advect_block(
     scheme: Scheme,
     flow: Flow,
     coefficients: Float[Array, "step y x"],
@@ -210,9 +210,9 @@ def _carried(
     first: Int[Array, ""],
     x: Positions,
 ) -> Positions:
-    """Positions a block later, with a step of `stride` of the flow's, from its step `first` on.
+    """Advance positions by a block, in steps of `stride` flow steps from flow step `first` on.
 
-    Only grid and time step of the flow are used: without forcing, one program serves all.
+    Only grid and time step of `flow` are used; pass it without forcing to compile one program.
     """
     coarse = eqx.tree_at(lambda f: f.dt, flow, stride * flow.dt)
     # The spline uses its coefficients only.
@@ -226,7 +226,7 @@ def _carried(
     return jax.lax.fori_loop(0, _BLOCK // (2 * stride), pair, x)
 
 
-def _followed(
+def _track(
     zeta: Array, dt: float, start: Positions, tasks: Sequence[Task], seed: int, *, forced: bool
 ) -> Iterator[list[Positions]]:
     """Yield the positions of each task after every block, in a flow with the time step `dt`."""
@@ -240,7 +240,7 @@ def _followed(
         state, after = _next_fields(flow, state)
         seen = jnp.concatenate([last, block, after[:beyond]])
         x = [
-            _carried(scheme, bare, seen, jnp.asarray(stride), jnp.asarray(first), now)
+            _advect_block(scheme, bare, seen, jnp.asarray(stride), jnp.asarray(first), now)
             for (scheme, stride, first), now in zip(tasks, x, strict=True)
         ]
         last, block = block[-1:], after
@@ -250,14 +250,14 @@ def _followed(
 def _errors(
     zeta: Array, dt: float, duration: float, n_particles: int, seed: int, *, forced: bool
 ) -> dict[str, Any]:
-    """Errors of position after some time, from one pass through a flow with the time step `dt`."""
-    start = _released(n_particles, seed)
+    """Return position errors after a time, from one pass through a flow with time step `dt`."""
+    start = _release(n_particles, seed)
     tasks: list[Task] = [(advect, 1, 0)]
     tasks += [(papers_advect, stride, 0) for stride in _STRIDES]
     tasks += [(advect, stride, 0) for stride in _STRIDES]
     tasks += [(advect, 1, stride // 3) for stride in _STRIDES]
     n_blocks = round(duration / (_BLOCK * dt))
-    blocks = _followed(zeta, dt, start, tasks, seed, forced=forced)
+    blocks = _track(zeta, dt, start, tasks, seed, forced=forced)
     x = next(islice(blocks, max(n_blocks - 1, 0), None))
     reference, *rest = (np.asarray(position) for position in x)
     papers, ours, late = np.array(rest).reshape(3, len(_STRIDES), -1)
@@ -276,13 +276,13 @@ def _errors(
 def _dispersion(
     zeta: Array, h: float, lags: FloatArray, n_particles: int, seed: int
 ) -> dict[str, FloatArray]:
-    """Mean square displacements by both schemes at the paper's step, in the forced flow."""
-    start = _released(n_particles, seed)
+    """Compare mean square displacements of both schemes at the paper's step in the forced flow."""
+    start = _release(n_particles, seed)
     tasks: list[Task] = [(advect, 3, 0), (papers_advect, 3, 0), (advect, 3, 1)]
     ends = np.maximum(np.round(lags / (_BLOCK * h / 3)), 1).astype(int)
     squares, apart = [], []
-    # Steps of a third of h, so that a release h/3 later can be followed too.
-    blocks = _followed(zeta, h / 3, start, tasks, seed, forced=True)
+    # Steps of a third of h, so that a release h/3 later can be tracked too.
+    blocks = _track(zeta, h / 3, start, tasks, seed, forced=True)
     for n, x in enumerate(islice(blocks, int(ends[-1])), 1):
         if n in ends:
             moved = np.array([np.asarray(position - start) for position in x])
@@ -300,7 +300,7 @@ def _dispersion(
 
 
 def _jackknife(start: np.ndarray, ours: FloatArray, papers: FloatArray) -> FloatArray:
-    """Standard error of the relative change of a mean; neighbouring particles move together."""
+    """Return the standard error of the relative change of a mean, by a jackknife over squares."""
     side = 2 * np.pi / _SQUARES
     square = np.floor(start.real / side) * _SQUARES + np.floor(start.imag / side)
     rest = [square != s for s in range(_SQUARES**2)]

@@ -86,10 +86,10 @@ class TurbulenceExperiment(StudyResult):
 def run_turbulence(
     *, simulate_again: bool = False, runner: Runner = DEFAULT_RUNNER
 ) -> TurbulenceExperiment:
-    """Analyse the packaged results, or repeat all simulations first.
+    """Analyse the packaged results, or new simulations.
 
     Args:
-        simulate_again: Whether to repeat the simulations; an interrupted run resumes.
+        simulate_again: Whether to repeat the simulations; interrupted ones are resumed.
         runner: Options of the computation; needs a directory to simulate.
     """
     if not simulate_again:
@@ -121,7 +121,7 @@ def _realisation_json(realisation: Realisation) -> dict[str, Any]:
 
 
 def _flow_json(realisation: Realisation) -> dict[str, float]:
-    """Statistics of the flow of a realisation after the release."""
+    """Return flow statistics of a realisation after release."""
     summary = realisation.summary
     mean = dict(zip(summary["column"].values, summary["column_mean"].values, strict=True))
     return {
@@ -135,7 +135,7 @@ def _flow_json(realisation: Realisation) -> dict[str, float]:
 
 
 def _columns(realisation: Realisation) -> dict[str, FloatArray]:
-    """Posterior modes and ln K along tau."""
+    """Return posterior modes and ln K along tau."""
     exact = realisation.exact
     columns = {"tau": exact.taus}
     for model, name in (("brownian", "kappa"), ("langevin", "gamma"), ("langevin", "k")):

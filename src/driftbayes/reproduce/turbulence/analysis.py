@@ -122,24 +122,23 @@ class Spreads:
     def log_bayes_factor_of_all(self) -> FloatArray:
         """Mean ln K corrected for the whole spread between data sets.
 
-        The most cautious number: at small tau most of the spread comes from particles inside and
-        outside vortices.
+        This is the most conservative value: at small tau most of the spread comes from particles
+        inside and outside vortices.
         """
         factor = self.design_effect[QUANTITIES.index("log_bayes_factor")]
         return self.mean_log_bayes_factor / np.maximum(factor, 1.0)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers."""
-        found = {"quantities": list(QUANTITIES), **plain(self)}
-        return {**found, "n_effective": self.n_effective.tolist()}
+        effective = self.n_effective.tolist()
+        return {"quantities": list(QUANTITIES), **plain(self), "n_effective": effective}
 
 
-def spreads(summaries: Sequence["xr.Dataset"], seed: int = 0) -> Spreads:
+def spreads(summaries: Sequence["xr.Dataset"]) -> Spreads:
     """Compute the spread of the estimates from packaged results.
 
     Args:
         summaries: Summary of each realisation, all with the same tau and number of particles.
-        seed: Random seed of the draws.
     """
     first = summaries[0]
     taus = first["tau"].values
@@ -160,7 +159,7 @@ def spreads(summaries: Sequence["xr.Dataset"], seed: int = 0) -> Spreads:
     return Spreads(
         taus=taus[chosen],
         n_data_sets=np.array([np.sum(owners == i) for i in chosen]),
-        expected=_expected(taus[chosen], gamma, k, n_particles, n_tau, seed),
+        expected=_expected(taus[chosen], gamma, k, n_particles, n_tau),
         over_particles=np.array(over_particles),
         over_flows=np.array(over_flows),
         mean_log_bayes_factor=means["log_bayes_factor"],
@@ -169,10 +168,10 @@ def spreads(summaries: Sequence["xr.Dataset"], seed: int = 0) -> Spreads:
 
 
 def _expected(
-    taus: FloatArray, gamma: FloatArray, k: FloatArray, n_particles: int, n_tau: int, seed: int
+    taus: FloatArray, gamma: FloatArray, k: FloatArray, n_particles: int, n_tau: int
 ) -> FloatArray:
-    """Spread of the estimates from independent Langevin particles, (quantity, tau)."""
-    rng = np.random.Generator(np.random.Philox(seed))
+    """Compute the spread of estimates from independent Langevin particles, (quantity, tau)."""
+    rng = np.random.Generator(np.random.Philox(0))
     moments, owners = [], np.repeat(taus, N_DRAWS)
     for tau, g, diffusivity in zip(taus, gamma, k, strict=True):
         model = Langevin(gamma=g, k=diffusivity)
@@ -181,8 +180,8 @@ def _expected(
     entries = pack(np.concatenate(moments))
     names = [f"draw {i}" for i in range(len(entries))]
     data = reduced(entries, np.full(len(entries), float(n_particles)), owners, names)
-    found = estimates_of(scan_displacements(data, both_models()))
-    return np.array([found[q].reshape(len(taus), N_DRAWS).std(axis=1, ddof=1) for q in QUANTITIES])
+    drawn = estimates_of(scan_displacements(data, both_models()))
+    return np.array([drawn[q].reshape(len(taus), N_DRAWS).std(axis=1, ddof=1) for q in QUANTITIES])
 
 
 def wishart_moments(
@@ -267,8 +266,8 @@ def analyse(results: Results) -> Analysis:
     """
     if len(results.realisations) < 2:
         raise DriftbayesError(
-            "the spread over realisations needs two of them or more, got "
-            f"{len(results.realisations)}; run another with another seed"
+            "the spread over realisations needs at least two of them, got "
+            f"{len(results.realisations)}; run another with a different seed"
         )
     realisations = []
     for name, summary in results.realisations.items():

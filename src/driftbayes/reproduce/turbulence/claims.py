@@ -1,4 +1,4 @@
-"""Every quantitative statement of section 5 and of the abstract, beside our results."""
+"""Quantitative statements of section 5 and of the abstract, with our results."""
 
 __all__ = ["claims", "consistent_from", "log_slope", "spectrum_slope"]
 
@@ -161,7 +161,7 @@ def _langevin(analysis: Analysis) -> list[Claim]:
     gamma = {turns: modes[:, analysis.index(turns)] for turns in _DRAWN}
     sd = analysis.along("exact", "langevin", "posterior_sd", "gamma").mean(axis=0)
     ranges = [r.exact.consistency["langevin"]["gamma"] for r in analysis.realisations]
-    memory = np.array([np.nan if found is None else 1 / (found.value * _UNIT) for found in ranges])
+    memory = np.array([np.nan if c is None else 1 / (c.value * _UNIT) for c in ranges])
     diffusivity, near, beyond = _prior_shifts(analysis)
     return [
         Claim(
@@ -283,12 +283,12 @@ def _over(analysis: Analysis, of: Callable[[Realisation], float]) -> FloatArray:
 
 
 def _pm(values: FloatArray, digits: int) -> str:
-    """Mean ± standard deviation over realisations."""
-    found = values[np.isfinite(values)]
-    if len(found) < 2:
-        return "nowhere" if len(found) == 0 else f"{found[0]:.{digits}f}"
-    missing = f" (in {len(found)} of {len(values)})" if len(found) < len(values) else ""
-    return f"{found.mean():.{digits}f} ± {found.std(ddof=1):.{digits}f}{missing}"
+    """Format the mean ± standard deviation over realisations."""
+    finite = values[np.isfinite(values)]
+    if len(finite) < 2:
+        return "nowhere" if len(finite) == 0 else f"{finite[0]:.{digits}f}"
+    missing = f" (in {len(finite)} of {len(values)})" if len(finite) < len(values) else ""
+    return f"{finite.mean():.{digits}f} ± {finite.std(ddof=1):.{digits}f}{missing}"
 
 
 def _percent(values: FloatArray) -> str:
@@ -300,7 +300,7 @@ def _each(values: FloatArray, digits: int = 1) -> str:
 
 
 def _energy_drift(realisation: Realisation) -> float:
-    """Relative change of mean energy from the first to the second half after release."""
+    """Return the relative change of mean energy from the first to the second half after release."""
     summary = realisation.summary
     times, energy = summary["flow_time"].values, summary["energy_mean"].values
     after = energy[times >= times[-1] / 2]
@@ -323,19 +323,19 @@ def log_slope(x: FloatArray, y: FloatArray, low: float, high: float) -> float:
 
 
 def _spectrum_peak(realisation: Realisation, name: str) -> float:
-    """Wavenumber of the maximum of a spectrum."""
+    """Return the wavenumber of the maximum of a spectrum."""
     return float(realisation.summary["k"].values[np.argmax(realisation.summary[name].values)])
 
 
 def _decay_rate(realisation: Realisation, low: float, high: float) -> float:
-    """Mean decay rate of the velocity autocovariance between two lags."""
+    """Return the mean decay rate of the velocity autocovariance between two lags."""
     summary = realisation.summary
     ends = np.interp([low, high], summary["lag"].values, summary["lvaf"].values)
     return float(np.log(ends[0] / ends[1]) / (high - low))
 
 
 def _diffusivity_slope(realisation: Realisation, low: float, high: float) -> float:
-    """Logarithmic slope of absolute diffusivity between two lags."""
+    """Return the logarithmic slope of absolute diffusivity between two lags."""
     summary = realisation.summary
     lag, values = summary["lag"].values[1:], summary["absolute_diffusivity"].values[1:]
     ends = np.interp([low, high], lag, values)
@@ -343,23 +343,23 @@ def _diffusivity_slope(realisation: Realisation, low: float, high: float) -> flo
 
 
 def _own_curve_is_closest(analysis: Analysis, turns: float) -> bool:
-    """Whether, of the drawn fits, that at this tau has the best diffusivity at this lag."""
+    """Whether, of the three fits, the one at this tau has the best diffusivity at this lag."""
     tau = float(analysis.taus[analysis.index(turns)])
 
-    def off(other: float) -> float:
-        found = []
+    def relative_error(other: float) -> float:
+        errors = []
         for r in analysis.realisations:
             lag, data = r.summary["lag"].values[1:], r.summary["absolute_diffusivity"].values[1:]
             model = Langevin(**r.exact.evidences("langevin")[analysis.index(other)].map)
             fitted = float(model.absolute_diffusivity(jnp.asarray(tau)))
-            found.append(fitted / np.interp(tau, lag, data) - 1)
-        return abs(float(np.mean(found)))
+            errors.append(fitted / np.interp(tau, lag, data) - 1)
+        return abs(float(np.mean(errors)))
 
-    return min(_DRAWN, key=off) == turns
+    return min(_DRAWN, key=relative_error) == turns
 
 
 def _taylor_diffusivities(realisation: Realisation) -> tuple[float, float]:
-    r"""Taylor's integral up to the largest tau, and the diffusivity at that tau by his formula.
+    r"""Return Taylor's integral up to the largest tau, and his diffusivity at that tau.
 
     $$\kappa_\mathrm{abs}(\tau) = \frac1\tau \int_0^\tau \kappa_\mathrm T(s)\,\mathrm ds
       = \int_0^\tau \Bigl(1 - \frac s\tau\Bigr)\,r(s)\,\mathrm ds$$
@@ -381,14 +381,15 @@ def consistent_from(scan: Scan, model: str, parameters: Sequence[str]) -> float:
         parameters: Names of its parameters.
     """
     ranges = [scan.consistency[model][name] for name in parameters]
-    starts = [float("nan") if found is None else found.tau_min for found in ranges]
+    starts = [float("nan") if c is None else c.tau_min for c in ranges]
     return float(np.max(starts)) / _UNIT
 
 
 def _prior_shifts(analysis: Analysis) -> tuple[float, float, float]:
-    """Largest relative change of posterior modes under other prior means, first realisation.
+    """Return the largest relative changes of posterior modes under other prior means.
 
-    Of κ* and k* at any tau; of γ* up to 150 published turnover times, and beyond.
+    They are for the first realisation: of κ* and k* at any tau; of γ* up to 150 published turnover
+    times; and of γ* beyond.
     """
     realisation = analysis.realisations[0]
     config = analysis.results.config(realisation.name)

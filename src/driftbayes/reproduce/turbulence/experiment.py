@@ -56,7 +56,7 @@ class Experiment:
         n_taus: Number of sampling times.
         n_tau: Steps per window.
         n_groups: Number of groups of particles for error bars.
-        max_windows: Maximum number of windows per tau with moments of their own.
+        max_windows: Maximum number of windows per tau with separate moments.
         n_shown: Number of trajectories kept for a figure.
         shown_time: Duration of each.
     """
@@ -77,7 +77,7 @@ class Experiment:
 
 
 def strides(interval: float, tau_range: tuple[float, float], n_taus: int) -> IntArray:
-    """Return different numbers of recording intervals, evenly spaced in log tau where possible.
+    """Return distinct numbers of recording intervals, evenly spaced in log tau where possible.
 
     Args:
         interval: Recording interval.

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 TURNOVER = PUBLISHED.eddy_turnover_time
 # The realisation of figures 3 to 5.
 _SHOWN_SEED = 1
-# Colours saturate here: the cores of vortices, a hundredth of the area, have larger |ζ|.
+# Quantile of |ζ| at which colours saturate; only the cores of vortices are beyond it.
 _CLIP = 0.99
 _TRAJECTORY_TIME = 100.0
 _WIDTH = 2 * np.pi
-# Range of the fitted slope beyond the forcing; it is not a power law, and the slope depends on it.
+# Range of the fitted slope beyond the forcing; the slope depends on it, as there is no power law.
 _FITTED = (70, 250)
 # Energy and enstrophy without the spurious mode, from earlier runs.
 _EARLIER = {"energy_mean": (0.220, 0.005), "enstrophy_mean": (142.0, 6.0)}
@@ -89,7 +89,7 @@ def all_figures(analysis: Analysis) -> "dict[str, Figure]":
 
 
 def _vorticity_figure(analysis: Analysis) -> "Figure":
-    """Figure 3: vorticity at the release of the particles, in the whole domain and a corner."""
+    """Draw figure 3: vorticity at the release of the particles, in the domain and a corner."""
     from matplotlib.patches import Rectangle
 
     stored = _shown(analysis).summary["vorticity"]
@@ -113,7 +113,7 @@ def _vorticity_figure(analysis: Analysis) -> "Figure":
 
 
 def _spectrum_figure(analysis: Analysis) -> "Figure":
-    """Figure 4: energy spectrum at release and its mean afterwards, with a fitted slope."""
+    """Draw figure 4: energy spectrum at release and its mean afterwards, with a fitted slope."""
     shown = _shown(analysis)
     config = analysis.results.config(shown.name)
     k = shown.summary["k"].values
@@ -155,7 +155,7 @@ def _spectrum_figure(analysis: Analysis) -> "Figure":
 
 
 def _trajectories_figure(analysis: Analysis) -> "Figure":
-    """Figure 5: trajectories of some particles over 100 τ_ζ, unwrapped."""
+    """Draw figure 5: unwrapped trajectories over 100 τ_ζ."""
     from matplotlib.patches import Rectangle
 
     shown = _shown(analysis)
@@ -178,7 +178,7 @@ def _trajectories_figure(analysis: Analysis) -> "Figure":
 
 
 def _lvaf_figure(analysis: Analysis) -> "Figure":
-    """Figure 6: velocity autocovariance of the flow, and of Langevin models fitted at three τ."""
+    """Draw figure 6: velocity autocovariance of the flow and of Langevin fits at three τ."""
     lag = analysis.realisations[0].summary["lag"].values
     with journal_figure(3.5, 3.0) as (figure, ax):
         ax.set_yscale("log", nonpositive="clip")
@@ -194,7 +194,7 @@ def _lvaf_figure(analysis: Analysis) -> "Figure":
 
 
 def _diffusivity_figure(analysis: Analysis) -> "Figure":
-    """Figure 7: absolute diffusivity of the flow and of the same Langevin models."""
+    """Draw figure 7: absolute diffusivity of the flow and of the same Langevin models."""
     lag = analysis.realisations[0].summary["lag"].values[1:]
     x = lag / TURNOVER
     r_0 = analysis.stack(lambda r: r.summary["lvaf"].values[0]).mean()
@@ -226,7 +226,7 @@ def _diffusivity_figure(analysis: Analysis) -> "Figure":
 
 
 def _parameters_figure(analysis: Analysis) -> "Figure":
-    """Figure 8: parameters against τ in units of their prior means; heavy where consistent."""
+    """Draw figure 8: parameters in units of their prior means against τ; thick if consistent."""
     diffusivity, rate = PUBLISHED.u_rms**2 * TURNOVER, 1 / TURNOVER
     with journal_figure(3.5, 6.6, 3, sharex=True) as (figure, axes):
         for ax, model, name, scale, symbol in (
@@ -278,7 +278,7 @@ def _parameter(ax: "Axes", analysis: Analysis, model: str, name: str, scale: flo
 
 
 def _factors_figure(analysis: Analysis) -> "Figure":
-    """Figure 9: log Bayes factor and log Occam factors against τ, exactly and by Laplace."""
+    """Draw figure 9: log Bayes factor and log Occam factors against τ, exact and by Laplace."""
     x = analysis.taus / TURNOVER
     with journal_figure(3.5, 5.4, 2, sharex=True) as (figure, (above, below)):
         each = analysis.stack(lambda r: log_bayes_factors(r.exact))
@@ -308,7 +308,7 @@ def _factors_figure(analysis: Analysis) -> "Figure":
 
 
 def _flow_figure(analysis: Analysis) -> "Figure":
-    """Energy and enstrophy per unit area against time, all realisations."""
+    """Draw energy and enstrophy per unit area against time, for all realisations."""
     config = analysis.results.config(_shown(analysis).name)
     start, end = config["spin_up"], config["spin_up"] + config["duration"]
     panels = {
@@ -345,7 +345,7 @@ def _flow_figure(analysis: Analysis) -> "Figure":
 
 
 def _effective_figure(analysis: Analysis) -> "Figure":
-    """Spread of estimates over that of independent particles, and the corrected ln K."""
+    """Draw the spread of estimates relative to independent particles, and the corrected ln K."""
     spread = analysis.spread
     x = spread.taus / TURNOVER
     # Relative error of a standard deviation over data sets divided by one over draws.
@@ -386,8 +386,8 @@ def branches_figure(analysis: Analysis) -> "Figure | None":
     """Draw how runs from one state diverge, and the ratio of their mean square displacements.
 
     Bands are from a paired jackknife over groups of particles; they include the variability of
-    particles and not that of the flow. The variability between flows of this length is drawn beside
-    them, from the realisations, scaled with the square root of their length.
+    particles but not of the flow. Dotted lines show the variability between flows of this length,
+    scaled from the realisations by the square root of the length.
 
     Args:
         analysis: From `analyse`.

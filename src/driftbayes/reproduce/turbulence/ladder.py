@@ -164,19 +164,19 @@ def run_ladder(
     results = results or load_results()
     unknown = [name for name in models if name not in MODELS]
     if unknown or REFERENCE not in models:
-        wrong = f"{REFERENCE} is not among them"
+        wrong = f"{REFERENCE} is missing"
         if unknown:
             wrong = f"got {unknown[0]!r}{did_you_mean(unknown[0], MODELS)}"
-        msg = f"models must be from {', '.join(MODELS)}, with {REFERENCE} among them; {wrong}"
+        msg = f"models must be from {', '.join(MODELS)} and include {REFERENCE}; {wrong}"
         raise DriftbayesError(msg)
     priors = scaling_priors(PUBLISHED.u_rms, PUBLISHED.eddy_turnover_time)
     names = list(results.realisations)
     first = {}
     for name in names:
         sets, _ = data_sets(results.realisations[name], results.config(name)["particles"])
-        first[name] = [sets[i] for i in _spread(np.array([d.tau for d in sets]), n_taus)]
+        first[name] = [sets[i] for i in _choose_taus(np.array([d.tau for d in sets]), n_taus)]
     taus = np.array([d.tau for d in first[names[0]]])
-    # All realisations in one scan: each model is compiled once.
+    # All realisations in one scan, so that each model is compiled once.
     many = [data for name in names for data in first[name]]
     order = np.argsort([data.tau for data in many], kind="stable")
     shape = (len(names), len(taus))
@@ -184,17 +184,16 @@ def run_ladder(
     means, sds, doubts = {}, {}, []
     for m, model in enumerate(models):
         hypothesis = Hypothesis.from_table(MODELS[model], priors)
-        found: list[Evidence] = scan_displacements(many, [hypothesis]).evidences(model)
-
-        # In the order of `many`: a scan sorts by tau.
-        records = [found[i] for i in np.argsort(order)]
+        sorted_by_tau: list[Evidence] = scan_displacements(many, [hypothesis]).evidences(model)
+        # Back to the order of `many`.
+        records = [sorted_by_tau[i] for i in np.argsort(order)]
         log_evidence[:, m] = np.reshape([e.log_evidence for e in records], shape)
         for p in hypothesis.names:
             means[f"{model}.{p}"] = np.reshape([e.posterior_mean[p] for e in records], shape)
             sds[f"{model}.{p}"] = np.reshape([e.posterior_sd[p] for e in records], shape)
         doubts += [
             f"{model} at tau = {e.tau:g}: {e.status.value}, error {e.log_evidence_err:.1e}"
-            for e in found
+            for e in sorted_by_tau
             if e.status.value != "ok"
         ]
         runner.report("models", m + 1, len(models))
@@ -210,7 +209,7 @@ def run_ladder(
     )
 
 
-def _spread(taus: FloatArray, n: int) -> list[int]:
+def _choose_taus(taus: FloatArray, n: int) -> list[int]:
     """Return the indices of n sampling times, evenly spaced on a logarithmic scale."""
     wanted = np.geomspace(taus.min(), taus.max(), n)
     return sorted({int(np.argmin(np.abs(np.log(taus / tau)))) for tau in wanted})

@@ -71,16 +71,15 @@ def load_results(directory: Path | None = None) -> Results:
     """
     import xarray as xr
 
-    found = {}
+    runs = {}
     with as_file(files(__package__) / "data") as packaged:
         for path in sorted((directory or packaged).glob("*.nc")):
             with xr.open_dataset(path) as stored:
-                found[path.stem] = stored.load()
-    branches = found.pop(BRANCHES, None)
-    if not found:
-        msg = f"there are no results in {str(directory)!r}; compute them with --simulate"
-        raise DriftbayesError(msg)
-    return Results(found, branches)
+                runs[path.stem] = stored.load()
+    branches = runs.pop(BRANCHES, None)
+    if not runs:
+        raise DriftbayesError(f"no results in {str(directory)!r}; compute them with --simulate")
+    return Results(runs, branches)
 
 
 def write_results(summaries: Mapping[str, Path], directory: Path) -> Results:
@@ -105,9 +104,9 @@ def write_results(summaries: Mapping[str, Path], directory: Path) -> Results:
 def simulate(
     directory: Path, experiment: Experiment = PAPER, *, runner: Runner = DEFAULT_RUNNER
 ) -> dict[str, Path]:
-    """Run all simulations that are missing, and return the summary of each run.
+    """Run all missing simulations, and return the path of each run's summary.
 
-    An interrupted call resumes at the next call. A summary is made during the next run.
+    The next call resumes an interrupted one. Each run is summarised while the next one runs.
 
     Args:
         directory: Output directory; runs are in `runs`, summaries in `summaries`.

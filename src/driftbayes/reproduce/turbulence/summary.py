@@ -75,7 +75,7 @@ def summarise_run(directory: Path, experiment: Experiment) -> "xr.Dataset":
 
 
 def _flow_variables(directory: Path, config: RunConfig) -> dict[str, Any]:
-    """Flow statistics against time, spectra, and the vorticity at the release."""
+    """Read flow statistics against time, spectra, and the vorticity at release."""
     import xarray as xr
 
     with xr.open_dataset(directory / DIAGNOSTICS) as rows:
@@ -110,34 +110,34 @@ def _flow_variables(directory: Path, config: RunConfig) -> dict[str, Any]:
 
 
 def _positions(trajectories: Trajectories) -> FloatArray:
-    """(particle, record, axis); all particles of a run have the same records."""
+    """Return positions (particle, record, axis); all particles of a run have the same records."""
     return trajectories.positions.reshape(trajectories.n_trajectories, -1, trajectories.n_dim)
 
 
 def _moments(trajectories: Trajectories, experiment: Experiment) -> dict[str, Any]:
-    """Second moments at every tau: of the first window, of all, of each, of groups of particles."""
+    """Compute second moments at every tau: of the first, all and each window, and of groups."""
     interval = float(trajectories.recording_interval or 0.0)
     x, n_tau = _positions(trajectories), experiment.n_tau
-    found: dict[str, list[Any]] = defaultdict(list)
+    parts_by_name: dict[str, list[Any]] = defaultdict(list)
     chosen = strides(interval, experiment.tau_range, experiment.n_taus)
     chosen = chosen[chosen * n_tau < x.shape[1]]
     for i, stride in enumerate(chosen):
         dx = _windows(x, int(stride), n_tau)
         moments = window_moments(dx)
-        found["n_windows"].append(len(moments))
-        found["moment_first"].append(pack(moments[0]))
-        found["moment_all"].append(pack(moments.sum(axis=0)))
+        parts_by_name["n_windows"].append(len(moments))
+        parts_by_name["moment_first"].append(pack(moments[0]))
+        parts_by_name["moment_all"].append(pack(moments.sum(axis=0)))
         # Groups in place of windows: the same sums over fewer particles.
         grouped = dx[:, 0].reshape(experiment.n_groups, -1, n_tau, x.shape[2]).swapaxes(0, 1)
-        found["group_moment"].append(pack(window_moments(grouped)))
+        parts_by_name["group_moment"].append(pack(window_moments(grouped)))
         n_kept = min(len(moments), experiment.max_windows)
         kept = np.unique(np.linspace(0, len(moments) - 1, n_kept).round().astype(np.int64))
-        found["window_moment"].append(pack(moments[kept]))
-        found["window_tau_index"].append(np.full(len(kept), i))
-        found["window_number"].append(kept)
+        parts_by_name["window_moment"].append(pack(moments[kept]))
+        parts_by_name["window_tau_index"].append(np.full(len(kept), i))
+        parts_by_name["window_number"].append(kept)
         for name, part in (("first", dx[:, :1]), ("all", dx)):
             data = Displacements.from_array(part.reshape(-1, *part.shape[2:]), stride * interval)
-            found[f"fingerprint_{name}"].append(data.fingerprint)
+            parts_by_name[f"fingerprint_{name}"].append(data.fingerprint)
     variables: dict[str, Any] = {"tau": ("tau", chosen * interval)}
     axes: dict[str, tuple[str, ...]] = {
         "moment_first": ("tau", "entry"),
@@ -145,7 +145,7 @@ def _moments(trajectories: Trajectories, experiment: Experiment) -> dict[str, An
         "group_moment": ("tau", "group", "entry"),
         "window_moment": ("window", "entry"),
     }
-    for name, parts in found.items():
+    for name, parts in parts_by_name.items():
         first = "window" if name.startswith("window_") else "tau"
         values = np.concatenate(parts) if first == "window" else np.array(parts)
         variables[name] = (axes.get(name, (first,)), values)
@@ -153,7 +153,7 @@ def _moments(trajectories: Trajectories, experiment: Experiment) -> dict[str, An
 
 
 def _windows(x: FloatArray, stride: int, n_tau: int) -> FloatArray:
-    """Steps of all complete windows, (particle, window, step, axis)."""
+    """Return the steps of all complete windows, (particle, window, step, axis)."""
     sampled = x[:, ::stride]
     n_windows = (sampled.shape[1] - 1) // n_tau
     steps = np.diff(sampled[:, : n_windows * n_tau + 1], axis=1)
@@ -205,7 +205,7 @@ def summarise_branches(directories: dict[str, Path], n_groups: int = 100) -> "xr
 
 
 def _group_msd(x: FloatArray, lags: IntArray, n_groups: int) -> FloatArray:
-    """Mean square displacement per axis of groups of particles, (lag, group)."""
+    """Return the mean square displacement per axis of groups of particles, (lag, group)."""
     out = np.empty((len(lags), n_groups))
     for i, lag in enumerate(lags):
         mean = np.mean((x[:, lag:] - x[:, :-lag]) ** 2, axis=(1, 2))
@@ -245,9 +245,9 @@ def reduced(
 
 
 def condense(summary: "xr.Dataset", n_particles: int) -> "xr.Dataset":
-    """Replace the moments of windows and groups by estimates: a tenth of the size.
+    """Replace the moments of windows and groups by estimates, a tenth of the size.
 
-    For every window the posterior means of ln κ, ln γ, ln k and the exact ln K; for every group of
+    Each window gets the posterior means of ln κ, ln γ, ln k and the exact ln K; each group of
     particles the same without that group (a jackknife). The vorticity becomes 16-bit.
 
     Args:
@@ -276,11 +276,10 @@ def condense(summary: "xr.Dataset", n_particles: int) -> "xr.Dataset":
 
 
 def _estimates(data: Sequence[ReducedDisplacements]) -> dict[str, FloatArray]:
-    # In the order given: a scan sorts by tau.
+    # A scan sorts by tau; restore the order of `data`.
     order = np.argsort([d.tau for d in data], kind="stable")
-    found = scan_displacements(data, both_models())
     out = {name: np.empty(len(data)) for name in ESTIMATES}
-    for name, values in estimates_of(found).items():
+    for name, values in estimates_of(scan_displacements(data, both_models())).items():
         out[name][order] = values
     return out
 

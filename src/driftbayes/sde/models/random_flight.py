@@ -80,7 +80,7 @@ def random_flight(
         ['gamma', 'k', 'height']
     """
     if (log_sigma is None) != (not parameters):
-        raise DriftbayesError("log_sigma and its parameters go together; give both, or neither")
+        raise DriftbayesError("log_sigma and its parameters must be given together")
     profile = _ramp if log_sigma is None else log_sigma
 
     def gradient(x: Array, theta: Any) -> Array:
@@ -101,6 +101,6 @@ def random_flight(
         diffusion,
         merged(_OWN, parameters if log_sigma is not None else _slopes()),
         name=name or "random_flight",
-        summary=summary or "well-mixed random flight, turbulent velocity varies with place",
+        summary=summary or "well-mixed random flight, turbulent velocity varies in space",
         initial_velocity=sigma,
     )

@@ -1,6 +1,6 @@
 """Batched evidences of many sets of steps: Brownian and Langevin motion, with a mean flow."""
 
-__all__ = ["StepSums", "is_fast", "option_of", "solve_side_by_side"]
+__all__ = ["StepSums", "is_fast", "option_of", "solve_batched"]
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -13,7 +13,7 @@ from driftbayes.inference import Hypothesis
 from driftbayes.inference.formulas import points_at, prior_quantiles
 from driftbayes.inference.scale import GammaForm, gamma_form
 from driftbayes.kernels.compiled import count_threads, run_in_threads
-from driftbayes.likelihood.kalman import LOG_2PI
+from driftbayes.likelihood.gaussian import LOG_2PI
 from driftbayes.models import AbstractModel, MeanFlow
 from driftbayes.priors import Fixed
 from driftbayes.space.filtered import FilteredSteps
@@ -45,7 +45,7 @@ def option_of(model: AbstractModel, kind: type[AbstractModel]) -> AbstractModel 
     return model
 
 
-def solve_side_by_side(
+def solve_batched(
     hypothesis: Hypothesis, moments: StepSums, report: Callable[[int], None]
 ) -> Result | None:
     """Compute ln Z of each set, and means and standard deviations of quantities, (quantity, set).
@@ -140,7 +140,7 @@ class _Terms:
 
 
 def _change(values: FloatArray) -> FloatArray:
-    """Return the change of the log of a lattice sum when every other point is left out."""
+    """Return the change of the log of a lattice sum when every other point is omitted."""
     with np.errstate(all="ignore"):
         weights = np.exp(values - values.max(axis=1, keepdims=True))
         return np.abs(np.log(weights.sum(axis=1) / (2 * weights[:, ::2].sum(axis=1))))
