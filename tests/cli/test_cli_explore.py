@@ -41,6 +41,18 @@ def exploring(*arguments, cwd, **variables):
         process.communicate()
 
 
+@contextmanager
+def default_action(number):
+    """Let processes started here end at a signal that `nohup` tells these tests to ignore."""
+    before = signal.getsignal(number)
+    if before is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.fixture
 def try_out(ask, monkeypatch, tmp_path):
     """Run the command in this process; nothing is compiled for a server that never starts."""
@@ -71,7 +83,7 @@ def upload(url):
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_serves_a_file_until_it_is_ended_and_leaves_nothing(tracks_csv, tmp_path, way):
     arguments = (tracks_csv, "--length-unit", "km")
-    with exploring(*arguments, cwd=tmp_path) as process:
+    with default_action(way), exploring(*arguments, cwd=tmp_path) as process:
         url = process.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#[\w-]{32}", url)
         first = asked(url, "start", {})["first"]
