@@ -1,18 +1,22 @@
-"""Wall time of each command, started from the shell: `python benchmarks/commands.py`.
+"""Wall time of each command, started from the shell: `python benchmarks/commands.py [NAME ...]`.
 
 Every command runs on one file of 100 trajectories of 100 steps in a plane (10⁴ displacements), with
 default options where possible: first with an empty cache (cold), then again (warm).
+
+`python benchmarks/commands.py --against SRC [NAME ...]` also runs each command from another version
+in turn, whose package lies in the folder SRC (`src` of a `git worktree`), and prints ratios of the
+fastest of five warm runs.
 """
 
+import argparse
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from measured import run_command
+from measured import Measured, run_command
 
 # FILE is the file of trajectories, SCAN a scan of it, OUT a folder for results.
 COMMANDS: dict[str, str] = {
@@ -43,6 +47,12 @@ COMMANDS: dict[str, str] = {
 }
 
 
+# Commands that make FILE and SCAN, and number of warm runs against another version.
+_SIMULATE = "simulate langevin --gamma 1 --k 1 --particles 100 --steps 100 --tau 0.5 -o FILE"
+_SCAN = "scan FILE --taus 0.5:10:12log -o SCAN"
+_N_WARM = 5
+
+
 def commands(names: Sequence[str] = ()) -> dict[str, Any]:
     """Measure wall time, CPU time and peak memory of commands, cold and warm.
 
@@ -54,8 +64,7 @@ def commands(names: Sequence[str] = ()) -> dict[str, Any]:
         folder = Path(name)
         places = {"FILE": folder / "tracks.csv", "SCAN": folder / "tracks.nc", "OUT": folder}
         first = folder / "cache"
-        simulate = "simulate langevin --gamma 1 --k 1 --particles 100 --steps 100 --tau 0.5 -o FILE"
-        for text in (simulate, "scan FILE --taus 0.5:10:12log -o SCAN"):
+        for text in (_SIMULATE, _SCAN):
             run_command(_filled(text, places), first)
         for key in names or COMMANDS:
             cache = folder / f"cache-{key}".replace(" ", "-")
@@ -63,6 +72,45 @@ def commands(names: Sequence[str] = ()) -> dict[str, Any]:
             row = {state: run_command(arguments, cache).to_json() for state in ("cold", "warm")}
             result["rows"][key] = {"command": COMMANDS[key], **row}
             print(_line(key, row), flush=True)
+    result["load_after"] = os.getloadavg()
+    return result
+
+
+def against(source: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Measure warm commands of this version and of another in turn.
+
+    Args:
+        source: Folder that holds the package of the other version.
+        names: Keys of `COMMANDS`.
+    """
+    result: dict[str, Any] = {"load_before": os.getloadavg(), "rows": {}}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        places = {"FILE": folder / "tracks.csv", "SCAN": folder / "tracks.nc", "OUT": folder}
+        for text in (_SIMULATE, _SCAN):
+            run_command(_filled(text, places), folder / "this")
+        for key in names:
+            arguments = _filled(COMMANDS[key], places)
+            runs: dict[str, list[Measured]] = {"this": [], "other": []}
+            # The first run of each fills its cache.
+            for _ in range(1 + _N_WARM):
+                for version, place in (("this", None), ("other", source)):
+                    runs[version].append(run_command(arguments, folder / version, source=place))
+            row = {
+                version: {
+                    "wall": min(run.wall for run in warm),
+                    "cpu": min(run.cpu for run in warm),
+                }
+                for version, (_, *warm) in runs.items()
+            }
+            result["rows"][key] = row
+            this, other = row["this"], row["other"]
+            print(
+                f"{key}: wall {this['wall']:.2f} s, other {other['wall']:.2f} s, "
+                f"ratio {this['wall'] / other['wall']:.2f}; "
+                f"CPU {this['cpu']:.2f} s, other {other['cpu']:.2f} s",
+                flush=True,
+            )
     result["load_after"] = os.getloadavg()
     return result
 
@@ -84,7 +132,12 @@ def _line(key: str, row: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measure, print and write the results."""
-    result = commands(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="commands; all by default")
+    parser.add_argument("--against", type=Path, metavar="SRC", help="source folder of a version")
+    options = parser.parse_args()
+    names = options.names or list(COMMANDS)
+    result = against(options.against, names) if options.against else commands(names)
     folder = Path("bench-results")
     folder.mkdir(exist_ok=True)
     path = folder / "commands.json"

@@ -39,18 +39,20 @@ class Measured:
         return {key: round(value, 3) for key, value in asdict(self).items()}
 
 
-def run_command(arguments: list[str], cache: Path, *, limit: float = 600.0) -> Measured:
+def run_command(
+    arguments: list[str], cache: Path, *, limit: float = 600.0, source: Path | None = None
+) -> Measured:
     """Run `driftbayes ARGUMENTS` and measure it.
 
     Args:
         arguments: Command and options.
         cache: Folder of compiled programs and kernels; a new one makes the run cold.
         limit: Seconds after which the command is stopped.
+        source: Folder that holds the package; by default, that of this package.
     """
-    source = str(Path(driftbayes.__file__).parents[1])
     environment = {
         **os.environ,
-        "PYTHONPATH": source,
+        "PYTHONPATH": str(source or Path(driftbayes.__file__).parents[1]),
         "DRIFTBAYES_CACHE": str(cache / "programs"),
         "NUMBA_CACHE_DIR": str(cache / "kernels"),
     }
