@@ -120,7 +120,7 @@ def _rank(name: str, number: int, seed: int) -> dict[str, Any]:
     case = _case(name)
     rng = np.random.default_rng([seed, number])
     values = {
-        key: float(prior.quantile(jnp.asarray(rng.uniform()))) for key, prior in case.priors.items()
+        key: float(prior.quantile(np.asarray(rng.uniform()))) for key, prior in case.priors.items()
     }
     x = case.simulate(rng, values)[:, :, None]
     data = Displacements.from_array(np.diff(x, axis=1), TAU, start=x[:, 0])

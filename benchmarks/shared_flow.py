@@ -29,7 +29,7 @@ import numpy as np  # noqa: E402
 from driftbayes.data.sampling import Displacements  # noqa: E402
 from driftbayes.inference import Batch, Hypothesis, evidence  # noqa: E402
 from driftbayes.inference.density import Density  # noqa: E402
-from driftbayes.inference.formulas import points_at, unconstrained  # noqa: E402
+from driftbayes.inference.hypothesis import points_at  # noqa: E402
 from driftbayes.inference.quadrature import scale_form  # noqa: E402
 from driftbayes.inference.scale import log_scale_evidence, most_likely_scale  # noqa: E402
 from driftbayes.likelihood.flow import flow_correlation  # noqa: E402
@@ -178,7 +178,7 @@ def together(given: Hypothesis, data: Displacements, begin: dict[str, float]) ->
         return log_scale_evidence(n, log_det, quadratic, form) + weight, np.log(scale)
 
     theta = np.array([begin.get(name, 1.0) for name in names])
-    mode = _mode(at, unconstrained(given, theta[None])[0, left])
+    mode = _mode(at, given.to_unconstrained(theta)[left])
     size, cov = len(left), mode.cov
     log_evidence = mode.value + 0.5 * (size * np.log(2 * np.pi) + np.linalg.slogdet(cov)[1])
     whole = np.zeros((1, len(names)))

@@ -12,7 +12,6 @@ from driftbayes.comparison import Comparison, Scan
 from driftbayes.data.sampling import Displacements
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import Status
-from driftbayes.inference import Hypothesis
 from driftbayes.models import Langevin
 from driftbayes.priors import Exponential
 from driftbayes.representation import (
@@ -269,19 +268,6 @@ def test_what_is_empty_or_half_made_still_says_what_it_is():
     half = object.__new__(Trajectories)
     assert repr(half) == "<Trajectories: cannot be shown (AttributeError)>"
     assert half._repr_html_() == "<pre>&lt;Trajectories: cannot be shown (AttributeError)&gt;</pre>"
-
-
-def test_a_hypothesis_that_jax_looks_at_still_says_what_it_is():
-    seen = []
-
-    @jax.jit
-    def trace(prior):
-        inside = Hypothesis(Langevin, gamma=prior, k=prior)
-        seen.extend([repr(inside), str(inside), inside._repr_html_()])
-        return prior.scale
-
-    trace(Exponential(mean=1.0))
-    assert seen[0].startswith("<Hypothesis: cannot be shown (")
 
 
 # Quickly, and without the compiler

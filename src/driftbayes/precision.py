@@ -1,6 +1,6 @@
 """Double precision for the duration of a call, independent of the JAX configuration."""
 
-__all__ = ["as_leaf", "as_number", "in_double_precision"]
+__all__ = ["as_float", "as_leaf", "as_number", "in_double_precision"]
 
 from collections.abc import Callable
 from functools import wraps
@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
-from driftbayes.errors import expect
+from driftbayes.errors import DriftbayesError, expect
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,6 +32,18 @@ def as_number(value: Any) -> Any:
         return value
     expect(value, int | float | np.generic | np.ndarray, "a number of a prior or model", "a number")
     return np.asarray(value, dtype=np.float64)
+
+
+def as_float(value: Any) -> float:
+    """Convert a single number, also a JAX or NumPy array without axes, to a float.
+
+    Raises:
+        DriftbayesError: The value is not a single number.
+    """
+    array = np.asarray(as_number(value))
+    if array.ndim:
+        raise DriftbayesError(f"a number of a prior must be a single number, got {array.tolist()}")
+    return float(array)
 
 
 def as_leaf(value: Any) -> Any:

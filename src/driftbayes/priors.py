@@ -13,34 +13,33 @@ __all__ = [
     "scaling_priors",
 ]
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import jax.scipy.special as jsp
 import numpy as np
-from jaxtyping import Array, Float
+from scipy.special import expit, gammaincinv, gammaln, log_expit, ndtri, zeta
 
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.jax_typing import Key, Number, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, ScalarLike
 from driftbayes.magnitudes import checked
-from driftbayes.precision import as_number
+from driftbayes.precision import as_float, in_double_precision
 from driftbayes.representation import number
+from driftbayes.typing import FloatArray
 
 
 def _require(name: str, value: Any, *, condition: bool, expected: str) -> None:
     if not condition:
-        raise DriftbayesError(f"{name} must be {expected}, got {np.asarray(value).tolist()}")
+        raise DriftbayesError(f"{name} must be {expected}, got {value}")
 
 
-class AbstractPrior(eqx.Module):
+class AbstractPrior(ABC):
     """A proper density on the positive numbers, on an interval of them, or on all numbers.
 
     Every prior defines an unconstrained coordinate z, whose support is the whole real line: ln θ,
-    the log-odds of the position within an interval, or θ itself.
+    the log-odds of the position within an interval, or θ itself. Functions take numbers or NumPy
+    arrays of any shape.
     """
 
     name: ClassVar[str]
@@ -48,56 +47,56 @@ class AbstractPrior(eqx.Module):
     is_signed: ClassVar[bool] = False
 
     def __repr__(self) -> str:
-        try:
-            family, *values = self.describe(6).split(":")
-        except Exception:
-            # Inside a compiled function the numbers are unknown.
-            return str(eqx.Module.__repr__(self))
+        family, *values = self.describe(6).split(":")
         fields = _FAMILIES[family][1]
         numbers = ", ".join(f"{name}={value}" for name, value in zip(fields, values, strict=True))
         return f"{type(self).__name__}({numbers})"
 
     @abstractmethod
-    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_density(self, theta: FloatArray) -> FloatArray:
         """Return ln p(θ), normalised; minus infinity outside the support."""
 
     @abstractmethod
-    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
+    def quantile(self, probability: FloatArray) -> FloatArray:
         """Return the quantile of θ at a probability."""
 
     @abstractmethod
-    def mean(self) -> Number:
+    def mean(self) -> float:
         """Return the mean of θ."""
 
     @abstractmethod
-    def log_sd(self) -> Number:
+    def log_sd(self) -> float:
         """Return the standard deviation of ln θ, or of θ if it is signed."""
 
     @abstractmethod
-    def rescaled(self, factor: ScalarLike) -> "AbstractPrior":
+    def rescaled(self, factor: float) -> "AbstractPrior":
         """Return the prior of `factor` times θ, for example of θ in other units."""
 
     @abstractmethod
     def describe(self, digits: int | None = None) -> str:
         """Return the text from which `parse_prior` makes this prior, with up to `digits` digits."""
 
-    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
+    @in_double_precision
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> FloatArray:
         """Draw independent samples."""
-        return self.quantile(jax.random.uniform(key, shape, dtype=self.mean().dtype))
+        import jax
 
-    def from_unconstrained(self, z: Scalar) -> Scalar:
+        return self.quantile(np.asarray(jax.random.uniform(key, shape)))
+
+    def from_unconstrained(self, z: FloatArray) -> FloatArray:
         """Return θ at the unconstrained coordinate z."""
-        return jnp.exp(z)
+        return np.exp(z)
 
-    def to_unconstrained(self, theta: Scalar) -> Scalar:
+    def to_unconstrained(self, theta: FloatArray) -> FloatArray:
         """Return the unconstrained coordinate of θ."""
-        return jnp.log(theta)
+        return np.log(theta)
 
-    def log_jacobian(self, z: Scalar) -> Scalar:
+    def log_jacobian(self, z: FloatArray) -> FloatArray:
         """Return ln |dθ/dz|."""
         return z
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Exponential(AbstractPrior):
     r"""$p(\theta) = e^{-\theta/\mu}/\mu$: the maximum-entropy density with mean μ.
 
@@ -107,35 +106,34 @@ class Exponential(AbstractPrior):
         mean: μ > 0, in the unit of θ.
     """
 
-    scale: Number
+    scale: float
 
     name: ClassVar[str] = "exponential"
 
     def __init__(self, mean: ScalarLike) -> None:
-        self.scale = as_number(mean)
-
-    def __check_init__(self) -> None:
+        _set(self, scale=as_float(mean))
         _check_positive("the mean of an exponential prior", self.scale)
 
-    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
-        return jnp.where(theta > 0, -theta / self.scale - jnp.log(self.scale), -jnp.inf)
+    def log_density(self, theta: FloatArray) -> FloatArray:
+        return np.where(theta > 0, -theta / self.scale - np.log(self.scale), -np.inf)
 
-    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
-        return -self.scale * jnp.log1p(-probability)
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        return -self.scale * np.log1p(-probability)
 
-    def mean(self) -> Number:
+    def mean(self) -> float:
         return self.scale
 
-    def log_sd(self) -> Number:
-        return jnp.asarray(np.pi / np.sqrt(6.0))
+    def log_sd(self) -> float:
+        return float(np.pi / np.sqrt(6.0))
 
-    def rescaled(self, factor: ScalarLike) -> "Exponential":
+    def rescaled(self, factor: float) -> "Exponential":
         return Exponential(mean=self.scale * factor)
 
     def describe(self, digits: int | None = None) -> str:
         return f"exponential:{_text(self.scale, digits)}"
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Gamma(AbstractPrior):
     r"""$p(\theta) \propto \theta^{a-1} e^{-a\theta/\mu}$: shape a and mean μ.
 
@@ -144,51 +142,40 @@ class Gamma(AbstractPrior):
         mean: μ > 0, in the unit of θ.
     """
 
-    shape: Number
-    scale: Number
+    shape: float
+    scale: float
 
     name: ClassVar[str] = "gamma"
 
     def __init__(self, shape: ScalarLike, mean: ScalarLike) -> None:
-        self.shape = as_number(shape)
+        _set(self, shape=as_float(shape))
         _check_positive("the shape of a gamma prior", self.shape)
-        self.scale = as_number(mean) / self.shape
-
-    def __check_init__(self) -> None:
+        _set(self, scale=as_float(mean) / self.shape)
         _check_positive("the mean of a gamma prior", self.mean())
 
-    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
-        x = jnp.where(theta > 0, theta, 1.0) / self.scale
-        value = (self.shape - 1) * jnp.log(x) - x - jsp.gammaln(self.shape) - jnp.log(self.scale)
-        return jnp.where(theta > 0, value, -jnp.inf)
+    def log_density(self, theta: FloatArray) -> FloatArray:
+        x = np.where(theta > 0, theta, 1.0) / self.scale
+        value = (self.shape - 1) * np.log(x) - x - gammaln(self.shape) - np.log(self.scale)
+        return np.where(theta > 0, value, -np.inf)
 
-    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
-        # JAX has no inverse of the incomplete gamma function; SciPy's works outside of jit.
-        from scipy.special import gammaincinv
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        return np.asarray(gammaincinv(self.shape, probability) * self.scale)
 
-        quantile = gammaincinv(np.asarray(self.shape), np.asarray(probability))
-        return jnp.asarray(quantile) * self.scale
-
-    def mean(self) -> Number:
+    def mean(self) -> float:
         return self.shape * self.scale
 
-    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Float[Array, "..."]:
-        # Compiled code cannot call the quantile of SciPy.
-        return self.scale * jax.random.gamma(key, self.shape, shape)
+    def log_sd(self) -> float:
+        # The trigamma function is ζ(2, a).
+        return float(np.sqrt(zeta(2.0, self.shape)))
 
-    def log_sd(self) -> Number:
-        # The trigamma function is ζ(2, a); that of JAX is not available in all versions.
-        return jnp.sqrt(jsp.zeta(jnp.full_like(self.shape, 2.0), self.shape))
-
-    def rescaled(self, factor: ScalarLike) -> "Gamma":
+    def rescaled(self, factor: float) -> "Gamma":
         return Gamma(shape=self.shape, mean=self.mean() * factor)
 
     def describe(self, digits: int | None = None) -> str:
-        # `mean` would compile JAX code.
-        mean = np.float64(self.shape) * np.float64(self.scale)
-        return f"gamma:{_text(self.shape, digits)}:{_text(mean, digits)}"
+        return f"gamma:{_text(self.shape, digits)}:{_text(self.mean(), digits)}"
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class LogNormal(AbstractPrior):
     r"""$\ln\theta \sim N(\ln m, s^2)$.
 
@@ -197,41 +184,39 @@ class LogNormal(AbstractPrior):
         sigma: s > 0, the standard deviation of ln θ.
     """
 
-    median: Number
-    sigma: Number
+    median: float
+    sigma: float
 
     name: ClassVar[str] = "lognormal"
 
     def __init__(self, median: ScalarLike, sigma: ScalarLike) -> None:
-        self.median = as_number(median)
-        self.sigma = as_number(sigma)
-
-    def __check_init__(self) -> None:
+        _set(self, median=as_float(median), sigma=as_float(sigma))
         _check_positive("the median of a lognormal prior", self.median)
         _check_positive("the sigma of a lognormal prior", self.sigma)
 
-    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
-        log_theta = jnp.log(jnp.where(theta > 0, theta, 1.0))
-        score = (log_theta - jnp.log(self.median)) / self.sigma
-        value = -0.5 * score**2 - log_theta - jnp.log(self.sigma) - 0.5 * np.log(2 * np.pi)
-        return jnp.where(theta > 0, value, -jnp.inf)
+    def log_density(self, theta: FloatArray) -> FloatArray:
+        log_theta = np.log(np.where(theta > 0, theta, 1.0))
+        score = (log_theta - np.log(self.median)) / self.sigma
+        value = -0.5 * score**2 - log_theta - np.log(self.sigma) - 0.5 * np.log(2 * np.pi)
+        return np.where(theta > 0, value, -np.inf)
 
-    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
-        return self.median * jnp.exp(self.sigma * jsp.ndtri(probability))
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        return self.median * np.exp(self.sigma * ndtri(probability))
 
-    def mean(self) -> Number:
-        return self.median * jnp.exp(0.5 * self.sigma**2)
+    def mean(self) -> float:
+        return float(self.median * np.exp(0.5 * self.sigma**2))
 
-    def log_sd(self) -> Number:
+    def log_sd(self) -> float:
         return self.sigma
 
-    def rescaled(self, factor: ScalarLike) -> "LogNormal":
+    def rescaled(self, factor: float) -> "LogNormal":
         return LogNormal(median=self.median * factor, sigma=self.sigma)
 
     def describe(self, digits: int | None = None) -> str:
         return f"lognormal:{_text(self.median, digits)}:{_text(self.sigma, digits)}"
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Uniform(AbstractPrior):
     """Constant density between two finite bounds, 0 or more.
 
@@ -240,70 +225,58 @@ class Uniform(AbstractPrior):
         high: Upper bound.
     """
 
-    low: Number
-    high: Number
+    low: float
+    high: float
 
     name: ClassVar[str] = "uniform"
 
     def __init__(self, low: ScalarLike, high: ScalarLike) -> None:
-        self.low = as_number(low)
-        self.high = as_number(high)
-
-    def __check_init__(self) -> None:
-        if isinstance(self.low, jax.core.Tracer) or isinstance(self.high, jax.core.Tracer):
-            return
-        low, high = np.asarray(self.low), np.asarray(self.high)
+        _set(self, low=as_float(low), high=as_float(high))
         _require(
             "the bounds of a uniform prior",
-            jnp.stack([self.low, self.high]),
-            condition=bool(np.all((low >= 0) & (low < high) & np.isfinite(high))),
+            [self.low, self.high],
+            condition=bool(0 <= self.low < self.high < np.inf),
             expected="finite with 0 <= low < high (an improper prior has no evidence)",
         )
 
-    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_density(self, theta: FloatArray) -> FloatArray:
         inside = (theta >= self.low) & (theta <= self.high)
-        return jnp.where(inside, -jnp.log(self.high - self.low), -jnp.inf)
+        return np.where(inside, -np.log(self.high - self.low), -np.inf)
 
-    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
+    def quantile(self, probability: FloatArray) -> FloatArray:
         return self.low + (self.high - self.low) * probability
 
-    def mean(self) -> Number:
+    def mean(self) -> float:
         return 0.5 * (self.low + self.high)
 
-    def log_sd(self) -> Number:
+    def log_sd(self) -> float:
         # From the integrals of ln θ and of its square between the bounds.
-        def first(x: Any) -> Any:
-            return x * (_log(x) - 1)
-
-        def second(x: Any) -> Any:
-            return x * (_log(x) ** 2 - 2 * _log(x) + 2)
-
-        def _log(x: Any) -> Any:
-            return jnp.log(jnp.where(x > 0, x, 1.0))
-
+        ends = np.array([self.low, self.high])
+        logs = np.log(np.where(ends > 0, ends, 1.0))
         width = self.high - self.low
-        mean = (first(self.high) - first(self.low)) / width
-        square = (second(self.high) - second(self.low)) / width
-        return jnp.sqrt(jnp.maximum(square - mean**2, 0.0))
+        mean = np.diff(ends * (logs - 1))[0] / width
+        square = np.diff(ends * (logs**2 - 2 * logs + 2))[0] / width
+        return float(np.sqrt(max(square - mean**2, 0.0)))
 
-    def rescaled(self, factor: ScalarLike) -> "Uniform":
+    def rescaled(self, factor: float) -> "Uniform":
         return Uniform(low=self.low * factor, high=self.high * factor)
 
     def describe(self, digits: int | None = None) -> str:
         return f"uniform:{_text(self.low, digits)}:{_text(self.high, digits)}"
 
-    def from_unconstrained(self, z: Scalar) -> Scalar:
-        return self.low + (self.high - self.low) * jax.nn.sigmoid(z)
+    def from_unconstrained(self, z: FloatArray) -> FloatArray:
+        return self.low + (self.high - self.low) * expit(z)
 
-    def to_unconstrained(self, theta: Scalar) -> Scalar:
+    def to_unconstrained(self, theta: FloatArray) -> FloatArray:
         # Clipped, as z is infinite at the bounds.
-        fraction = jnp.clip((theta - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
-        return jnp.log(fraction) - jnp.log1p(-fraction)
+        fraction = np.clip((theta - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
+        return np.log(fraction) - np.log1p(-fraction)
 
-    def log_jacobian(self, z: Scalar) -> Scalar:
-        return jnp.log(self.high - self.low) + jax.nn.log_sigmoid(z) + jax.nn.log_sigmoid(-z)
+    def log_jacobian(self, z: FloatArray) -> FloatArray:
+        return np.log(self.high - self.low) + log_expit(z) + log_expit(-z)
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Normal(AbstractPrior):
     r"""$\theta \sim N(\mu, s^2)$, for a parameter that may be negative.
 
@@ -312,48 +285,46 @@ class Normal(AbstractPrior):
         sd: s > 0.
     """
 
-    center: Number
-    sd: Number
+    center: float
+    sd: float
 
     name: ClassVar[str] = "normal"
     is_signed: ClassVar[bool] = True
 
     def __init__(self, mean: ScalarLike, sd: ScalarLike) -> None:
-        self.center = as_number(mean)
-        self.sd = as_number(sd)
-
-    def __check_init__(self) -> None:
+        _set(self, center=as_float(mean), sd=as_float(sd))
         _check_positive("the sd of a normal prior", self.sd)
 
-    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_density(self, theta: FloatArray) -> FloatArray:
         score = (theta - self.center) / self.sd
-        return -0.5 * score**2 - jnp.log(self.sd) - 0.5 * np.log(2 * np.pi)
+        return -0.5 * score**2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi)
 
-    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
-        return self.center + self.sd * jsp.ndtri(probability)
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        return self.center + self.sd * ndtri(probability)
 
-    def mean(self) -> Number:
+    def mean(self) -> float:
         return self.center
 
-    def log_sd(self) -> Number:
+    def log_sd(self) -> float:
         return self.sd
 
-    def rescaled(self, factor: ScalarLike) -> "Normal":
+    def rescaled(self, factor: float) -> "Normal":
         return Normal(mean=self.center * factor, sd=self.sd * factor)
 
     def describe(self, digits: int | None = None) -> str:
         return f"normal:{_text(self.center, digits)}:{_text(self.sd, digits)}"
 
-    def from_unconstrained(self, z: Scalar) -> Scalar:
+    def from_unconstrained(self, z: FloatArray) -> FloatArray:
         return z
 
-    def to_unconstrained(self, theta: Scalar) -> Scalar:
+    def to_unconstrained(self, theta: FloatArray) -> FloatArray:
         return theta
 
-    def log_jacobian(self, z: Scalar) -> Scalar:
-        return jnp.zeros_like(z)
+    def log_jacobian(self, z: FloatArray) -> FloatArray:
+        return np.zeros_like(z)
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Fixed(AbstractPrior):
     """A known value of a parameter, which is not inferred.
 
@@ -361,33 +332,29 @@ class Fixed(AbstractPrior):
         value: The value, in the unit of θ.
     """
 
-    value: Number
+    value: float
 
     name: ClassVar[str] = "fixed"
 
     def __init__(self, value: ScalarLike) -> None:
-        self.value = as_number(value)
-
-    def __check_init__(self) -> None:
-        if isinstance(self.value, jax.core.Tracer):
-            return
-        finite = bool(np.all(np.isfinite(np.asarray(self.value))))
+        _set(self, value=as_float(value))
+        finite = bool(np.isfinite(self.value))
         _require("a fixed value", self.value, condition=finite, expected="a finite number")
 
-    def log_density(self, theta: Float[Array, "..."]) -> Float[Array, "..."]:
+    def log_density(self, theta: FloatArray) -> FloatArray:
         # With respect to the counting measure at the value.
-        return jnp.where(theta == self.value, 0.0, -jnp.inf)
+        return np.where(theta == self.value, 0.0, -np.inf)
 
-    def quantile(self, probability: Float[Array, "..."]) -> Float[Array, "..."]:
-        return jnp.full_like(probability, 1.0) * self.value
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        return np.full(np.shape(probability), self.value)
 
-    def mean(self) -> Number:
+    def mean(self) -> float:
         return self.value
 
-    def log_sd(self) -> Number:
-        return jnp.zeros_like(self.value)
+    def log_sd(self) -> float:
+        return 0.0
 
-    def rescaled(self, factor: ScalarLike) -> "Fixed":
+    def rescaled(self, factor: float) -> "Fixed":
         return Fixed(self.value * factor)
 
     def describe(self, digits: int | None = None) -> str:
@@ -502,11 +469,10 @@ def scaling_priors(
     }
 
 
-def _text(value: ScalarLike | np.float64, digits: int | None) -> str:
-    exact = float(value)
-    short = number(exact, digits or 6)
+def _text(value: float, digits: int | None) -> str:
+    short = number(value, digits or 6)
     # A prior stored in a file must be restored to the last bit.
-    return short if digits is not None or float(short) == exact else repr(exact)
+    return short if digits is not None or float(short) == value else repr(value)
 
 
 def _as_numbers(texts: Mapping[str, str], convert: Callable[[str], float]) -> list[float] | None:
@@ -521,10 +487,12 @@ def _as_numbers(texts: Mapping[str, str], convert: Callable[[str], float]) -> li
     return values
 
 
-def _check_positive(name: str, value: ScalarLike) -> None:
-    # Tracers have no value; they come from a prior that was already checked.
-    if isinstance(value, jax.core.Tracer):
-        return
-    array = np.asarray(value)
-    valid = bool(np.all(np.isfinite(array) & (array > 0)))
+def _set(prior: AbstractPrior, **values: float) -> None:
+    """Set the numbers of a prior in its constructor; they do not change later."""
+    for name, value in values.items():
+        object.__setattr__(prior, name, value)
+
+
+def _check_positive(name: str, value: float) -> None:
+    valid = bool(0 < value < np.inf)
     _require(name, value, condition=valid, expected="a positive, finite number")

@@ -3,7 +3,6 @@
 All data sets have 20 particles with 5 steps along one axis, so that each program is compiled once.
 """
 
-import jax
 import numpy as np
 
 from driftbayes.data.sampling import Displacements
@@ -82,9 +81,5 @@ def langevin_fit(dx, tau, gamma):
     return lambda v: one - 0.5 * dx.size * v + 0.5 * quadratic * (1 - np.exp(-v))
 
 
-# Compiled as one program each: call by call, JAX would compile every operation.
-_density_of = jax.jit(lambda prior, theta: prior.log_density(theta))
-
-
 def log_density(prior, theta):
-    return np.asarray(_density_of(prior, np.asarray(theta)))
+    return prior.log_density(np.asarray(theta))

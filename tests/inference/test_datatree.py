@@ -19,7 +19,6 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, evidence, exact_batch
 from driftbayes.inference.draws import PosteriorDraws, to_datatree
-from driftbayes.inference.formulas import unconstrained
 from driftbayes.likelihood import ReducedDisplacements
 from sums_of import density_of
 
@@ -36,7 +35,7 @@ def grid_draws(hypothesis, data, n, seed=0):
     axes = [found.log_mean[m] + found.log_sd[m] * np.linspace(-5, 6, 111) for m in names]
     log_theta = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(names))
     density = density_of(hypothesis, data)
-    values = density.at(unconstrained(hypothesis, np.exp(log_theta))).natural + log_theta.sum(
+    values = density.at(hypothesis.to_unconstrained(np.exp(log_theta))).natural + log_theta.sum(
         axis=1
     )
     weights = np.exp(values - values.max())

@@ -1,11 +1,10 @@
 """What must not change the evidence, whatever the method: units, order, coordinates, portions."""
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import log_expit
 
 from driftbayes import Displacements, Hypothesis, evidence
 from driftbayes.inference import posterior_draws
@@ -78,7 +77,7 @@ def test_the_order_of_trajectories_and_axes_does_not_matter(method, data):
 class _InOtherCoordinates(AbstractPrior):
     """The exponential prior of mean 1, sampled in z = ln(exp θ - 1) and not in ln θ."""
 
-    same: Exponential = eqx.field(default_factory=lambda: Exponential(mean=1.0))
+    same = Exponential(mean=1.0)
 
     def log_density(self, theta):
         return self.same.log_density(theta)
@@ -99,13 +98,13 @@ class _InOtherCoordinates(AbstractPrior):
         return "exponential, in other coordinates"
 
     def from_unconstrained(self, z):
-        return jax.nn.softplus(z)
+        return np.logaddexp(0.0, z)
 
     def to_unconstrained(self, theta):
-        return theta + jnp.log(-jnp.expm1(-theta))
+        return theta + np.log(-np.expm1(-theta))
 
     def log_jacobian(self, z):
-        return jax.nn.log_sigmoid(z)
+        return log_expit(z)
 
 
 @EVERY

@@ -205,7 +205,7 @@ class FilteredSegments(SegmentModel):
         """Return nodes and log-weights, with a spacing that resolves the longest segment."""
         prior = self.hypothesis.priors[self.names[0]]
         if isinstance(prior, Fixed):
-            return np.array([float(prior.value)]), np.zeros(1)
+            return np.array([prior.value]), np.zeros(1)
         spacing = min(_MAX_SPACING, _NODE_SPACING * float(np.sqrt(2 / run.dx.size)))
         low, high = np.log(self.range(run))
         z = np.linspace(low, high, int(np.ceil((high - low) / spacing)) + 2)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -449,7 +448,7 @@ def _check_finite(model: str, what: str, values: FloatArray) -> None:
 def _mode(hypothesis: Hypothesis, record: Evidence) -> FloatArray:
     """Return the posterior mode; the mean where the mode is outside the prior's range."""
     mode = np.array([record.map[name] for name in hypothesis.names])
-    inside = np.isfinite(np.asarray(hypothesis.to_unconstrained(jnp.asarray(mode))))
+    inside = np.isfinite(hypothesis.to_unconstrained(mode))
     mean = np.array([record.posterior_mean[name] for name in hypothesis.names])
     return np.where(inside & np.isfinite(mode), mode, mean)
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.inference.formulas import Rows, evaluate, finish, points_at, unconstrained
+from driftbayes.inference.formulas import Rows, evaluate, finish
 from driftbayes.likelihood.engines import Engine, FilterEngine, ToeplitzEngine
 from driftbayes.likelihood.runs import make_runs
 from driftbayes.likelihood.sums import Formulas
@@ -275,9 +275,9 @@ class Score:
 
     def __init__(self, hypothesis: Hypothesis, mode: FloatArray, layout: Layout) -> None:
         self._hypothesis, self._layout = hypothesis, layout
-        centre = unconstrained(hypothesis, mode[None])
+        centre = hypothesis.to_unconstrained(mode[None])
         moves = _STEP * np.kron(np.eye(len(mode)), _OFFSETS[:, None])
-        self._theta = points_at(hypothesis, centre + moves)[0]
+        self._theta = hypothesis.from_unconstrained(centre + moves)
         self._formulas = _Remembered(Rows(hypothesis, self._theta))
         self._has_flow = "flow" in hypothesis.model.parameters
 

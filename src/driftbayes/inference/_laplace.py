@@ -12,8 +12,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
-from driftbayes.inference.formulas import points_at, prior_facts
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_facts
 from driftbayes.inference.newton import Maximum, maximise
 from driftbayes.inference.search import find_modes
 from driftbayes.inference.stacked_search import stacked_maxima
@@ -239,7 +238,7 @@ def _support(hypothesis: Hypothesis) -> FloatArray:
     """Return the ends of the support of each parameter's prior, in the order of θ."""
     return np.array(
         [
-            (float(prior.low), float(prior.high))
+            (prior.low, prior.high)
             if isinstance(prior, Uniform)
             else (-np.inf if prior.is_signed else 0.0, np.inf)
             for prior in (hypothesis.priors[name] for name in hypothesis.names)

@@ -14,7 +14,7 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import formulas
 from driftbayes.inference._batch import AnyData, Batch, DirectData
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, points_at
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.engines import Engine, FilterEngine
@@ -22,7 +22,7 @@ from driftbayes.likelihood.gaussian import gaussian_log_density
 from driftbayes.models import AbstractModel
 from driftbayes.models._prepare import EngineName
 from driftbayes.precision import in_double_precision
-from driftbayes.priors import Exponential, Fixed, Uniform
+from driftbayes.priors import Exponential, Uniform
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -110,14 +110,8 @@ class Density:
         self, data: DirectData, theta: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The same of data that are their own engine; they have no Gaussian terms."""
-        hypothesis = self.hypothesis
-        values = {
-            name: np.full(len(theta), float(prior.value))
-            for name, prior in hypothesis.priors.items()
-            if isinstance(prior, Fixed)
-        }
-        values |= {name: theta[:, i] for i, name in enumerate(hypothesis.names)}
-        fit = self.factor * data.log_densities(hypothesis.model, values)
+        values = self.hypothesis.columns(theta)
+        fit = self.factor * data.log_densities(self.hypothesis.model, values)
         zeros = np.zeros(len(theta))
         return np.where(np.isnan(fit), -np.inf, fit), zeros, zeros, zeros
 
@@ -148,7 +142,7 @@ class Density:
     def at(self, z: FloatArray) -> Points:
         """Evaluate at unconstrained points, (point, parameter)."""
         z = np.asarray(z, dtype=np.float64)
-        theta, log_priors, log_jacobians = formulas.points_at(self.hypothesis, z)
+        theta, log_priors, log_jacobians = points_at(self.hypothesis, z)
         fit, n, log_det, quadratic = self._fit(theta)
         return Points(z, theta, log_priors, log_jacobians, fit, n, log_det, quadratic)
 

@@ -161,8 +161,6 @@ def posterior_panels(draws: "PosteriorDraws", tau: float, units: tuple[str, str]
         tau: Sampling time.
         units: Units of length and time.
     """
-    import jax.numpy as jnp
-
     from driftbayes.inference.marginals import posterior_density
 
     model = draws.hypothesis.name
@@ -171,7 +169,7 @@ def posterior_panels(draws: "PosteriorDraws", tau: float, units: tuple[str, str]
     panels = []
     for i, name in enumerate(draws.names):
         values, heights = posterior_density(draws, name)
-        prior = draws.hypothesis.priors[name].log_density(jnp.asarray(values))
+        prior = draws.hypothesis.priors[name].log_density(values)
         panels.append(
             Panel(
                 f"posterior_{model}.{name}",

@@ -19,7 +19,6 @@ from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.evidences import evidence, infinite_reason
 from driftbayes.inference.exact import exact_draws, is_integrable
-from driftbayes.inference.formulas import log_priors
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.methods import Auto, Exact, Laplace, Method, as_method
 from driftbayes.inference.sampled import N_DRAWS
@@ -72,7 +71,7 @@ class PosteriorDraws:
     @in_double_precision
     def log_prior(self) -> FloatArray:
         """Compute ln p(θ) of each draw."""
-        return log_priors(self.hypothesis, self.theta)
+        return self.hypothesis.log_prior(self.theta)
 
     def to_datatree(self, data: Displacements | None = None, **options: Any) -> "xr.DataTree":
         """Convert to a tree for ArviZ; see the function `to_datatree`."""
@@ -173,7 +172,7 @@ def _gaussian_draws(
     kept = np.empty((0, len(names)))
     for _ in range(1000):
         fresh = rng.multivariate_normal(mode, record.posterior_cov, size=2 * n)
-        inside = np.isfinite(log_priors(hypothesis, fresh)) & (signed | (fresh > 0)).all(axis=1)
+        inside = np.isfinite(hypothesis.log_prior(fresh)) & (signed | (fresh > 0)).all(axis=1)
         kept = np.concatenate([kept, fresh[inside]])
         if len(kept) >= n:
             return kept[:n]

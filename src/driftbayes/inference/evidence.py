@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.errors import Status
-from driftbayes.inference.formulas import UNEXPECTED, prior_facts
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import UNEXPECTED, Hypothesis, prior_facts
 from driftbayes.representation import (
     Described,
     amount,

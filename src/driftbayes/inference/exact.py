@@ -21,8 +21,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
-from driftbayes.inference.formulas import points_at, prior_facts
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_facts
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.posterior import summarise
 from driftbayes.inference.quadrature import (
@@ -302,7 +301,7 @@ def _with_marginals(hypothesis: Hypothesis, found: Quadrature, quantiles: FloatA
     else:
         z[:, found.left] = marginal_quantiles(found.lattices, logs, np.array(QUANTILES)).T
     out = np.array(quantiles)
-    out[found.left] = points_at(hypothesis, z)[0].T[found.left]
+    out[found.left] = hypothesis.from_unconstrained(z).T[found.left]
     return out
 
 

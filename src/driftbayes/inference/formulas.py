@@ -11,24 +11,19 @@ __all__ = [
     "evaluate",
     "evaluate_with_sums",
     "finish",
-    "points_at",
-    "prior_facts",
-    "prior_quantiles",
-    "unconstrained",
 ]
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any
-from weakref import ref
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Family, Hypothesis
 from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.channels import ChannelTerms, Collected
 from driftbayes.likelihood.engines import Engine
@@ -36,7 +31,6 @@ from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Sums
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
-from driftbayes.priors import AbstractPrior, Gamma, Uniform
 from driftbayes.typing import FloatArray, IntArray
 
 # Sizes of one call in parameter values, pairs of parameter value and interval, and trajectories:
@@ -69,11 +63,11 @@ class Rows:
     @property
     def n_components(self) -> int:
         """Number of components of the model."""
-        return _n_components(*_split(self.hypothesis)[1:])
+        return _n_components(self.hypothesis.family)
 
     def n_state(self) -> int:
         """Return the dimension of the state of a component."""
-        return _n_state(*_split(self.hypothesis)[1:])
+        return _n_state(self.hypothesis.family)
 
     @property
     def _indices(self) -> IntArray:
@@ -220,113 +214,6 @@ def _autocovariances(
     return _by_points(program, hypothesis, size, theta, taus)[0]
 
 
-@dataclass(frozen=True)
-class PriorFacts:
-    """Summaries of the priors of the inferred parameters, in the order of θ.
-
-    Args:
-        mean: Means.
-        log_sd: Standard deviations of ln θ; of θ if it is signed.
-        quantiles: Quantiles at `PROBABILITIES`, (parameter, probability); NaN unless uniform.
-        expected: Quantiles at `UNEXPECTED`, 1/2 and 1 - `UNEXPECTED`, (parameter, 3). The first is
-            minus infinity unless the density falls towards zero, as for a lognormal prior.
-    """
-
-    mean: FloatArray
-    log_sd: FloatArray
-    quantiles: FloatArray
-    expected: FloatArray
-
-
-UNEXPECTED = 1e-3
-# Normal score of `UNEXPECTED`.
-_TAIL = 3.0902
-PROBABILITIES = np.linspace(0.0, 1.0, 66)[1:-1]
-
-
-def prior_facts(hypothesis: Hypothesis) -> PriorFacts:
-    """Compute means, widths and quantiles of the priors."""
-    leaves, tree = _split(hypothesis)
-    return _prior_facts(tree, tuple(map(float, leaves)))
-
-
-@lru_cache(maxsize=256)
-def _prior_facts(tree: Any, numbers: tuple[float, ...]) -> PriorFacts:
-    with jax.default_device(_cpu()):
-        return PriorFacts(*map(np.asarray, _prior_program(tree)(numbers)))
-
-
-@lru_cache(maxsize=256)
-def _prior_program(tree: Any) -> Callable[..., Any]:
-    def run(leaves: tuple[Any, ...]) -> Any:
-        hypothesis = jax.tree.unflatten(tree, leaves)
-        priors = [hypothesis.priors[name] for name in hypothesis.names]
-        return (
-            jnp.stack([prior.mean() for prior in priors]),
-            jnp.stack([prior.log_sd() for prior in priors]),
-            jnp.stack([_quantiles(prior) for prior in priors]),
-            jnp.stack([_expected(prior) for prior in priors]),
-        )
-
-    return jax.jit(run)
-
-
-def _expected(prior: AbstractPrior) -> Any:
-    if isinstance(prior, Gamma):
-        # Wilson and Hilferty's approximation, since JAX has no gamma quantile.
-        middle, spread = 1 - 1 / (9 * prior.shape), 1 / (3 * jnp.sqrt(prior.shape))
-        cubes = (jnp.maximum(middle + z * spread, 1e-2) for z in (-_TAIL, 0.0, _TAIL))
-        low, median, high = (prior.mean() * cube**3 for cube in cubes)
-    else:
-        low, median, high = (
-            prior.quantile(jnp.asarray(p)) for p in (UNEXPECTED, 0.5, 1 - UNEXPECTED)
-        )
-    falls = prior.log_density(low) < prior.log_density(median)
-    return jnp.stack([jnp.where(falls, low, -jnp.inf), median, high])
-
-
-def _quantiles(prior: AbstractPrior) -> Any:
-    if not isinstance(prior, Uniform):
-        return jnp.full(len(PROBABILITIES), jnp.nan)
-    return prior.quantile(jnp.asarray(PROBABILITIES))
-
-
-def unconstrained(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
-    """Transform parameters to unconstrained coordinates, (point, parameter)."""
-    size = _program_size(_N_POINTS, len(theta))
-    (z,) = _by_points(_coordinate_program, hypothesis, size, theta)
-    return z
-
-
-@in_double_precision
-def prior_quantiles(hypothesis: Hypothesis, probabilities: FloatArray) -> FloatArray:
-    """Compute unconstrained coordinates at quantiles of the priors, (point, parameter)."""
-    n = len(probabilities)
-    size = _program_size(_N_POINTS, n)
-    theta = np.empty_like(probabilities)
-    with jax.default_device(_cpu()):
-        for i, name in enumerate(hypothesis.names):
-            padded = np.resize(probabilities[:, i], size * -(-n // size)).reshape(-1, size)
-            found = [
-                np.asarray(hypothesis.priors[name].quantile(jnp.asarray(row))) for row in padded
-            ]
-            theta[:, i] = np.concatenate(found)[:n]
-    return unconstrained(hypothesis, theta)
-
-
-def points_at(hypothesis: Hypothesis, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Compute θ, ln p and ln |dθ/dz| of each parameter at points z, all (point, parameter)."""
-    size = _program_size(_N_POINTS, len(z))
-    theta, log_prior, log_jacobian = _by_points(_point_program, hypothesis, size, z)
-    return theta, log_prior, log_jacobian
-
-
-def log_priors(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
-    """Compute ln p(θ) at points θ, (point, parameter)."""
-    (found,) = _by_points(_density_program, hypothesis, _program_size(_N_POINTS, len(theta)), theta)
-    return found
-
-
 def finish(
     hypothesis: Hypothesis, theta: FloatArray, sums: Sums, n_dim: int, tau: float, context: Context
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -366,11 +253,11 @@ def derived(
     hypothesis: Hypothesis, theta: FloatArray, sums: Sums, n_dim: int, tau: float, context: Context
 ) -> dict[str, float]:
     """Compute the derived quantities of a model from one θ and the sums of all data."""
-    leaves, *key = _split(hypothesis)
-    program = _derived_program(*key, n_dim, context.is_lonlat)
+    program = _derived_program(hypothesis.family, n_dim, context.is_lonlat)
     point = (theta, sums.n[0], sums.log_det[:, 0], sums.products[:, 0], sums.excess[:, 0])
     shared = (context.centre, np.asarray(context.turning), np.asarray(tau))
-    return {name: float(value) for name, value in program(leaves, point, shared).items()}
+    found = program(_fixed_values(hypothesis), point, shared)
+    return {name: float(value) for name, value in found.items()}
 
 
 def evaluate(
@@ -427,20 +314,8 @@ def _pad(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
     return np.pad(array, [(0, missing if i == axis else 0) for i in range(array.ndim)])
 
 
-def _split(hypothesis: Hypothesis) -> tuple[tuple[Any, ...], Any]:
-    """Split a hypothesis into its numbers and its structure; cached while it exists."""
-    key = id(hypothesis)
-    known = _SPLITS.get(key)
-    if known is not None and known[0]() is hypothesis:
-        return known[1]
-    leaves, tree = jax.tree.flatten(hypothesis)
-    parts = tuple(np.asarray(leaf, dtype=np.float64) for leaf in leaves), tree
-    _SPLITS[key] = (ref(hypothesis, lambda _: _SPLITS.pop(key, None)), parts)
-    return parts
-
-
-# Keyed by identity, since a hypothesis holds arrays, which have no hash.
-_SPLITS: dict[int, tuple[ref[Hypothesis], tuple[tuple[Any, ...], Any]]] = {}
+def _fixed_values(hypothesis: Hypothesis) -> FloatArray:
+    return np.array(list(hypothesis.fixed.values()), dtype=np.float64)
 
 
 # Threads of the engines do not inherit the precision of the thread that started them.
@@ -453,8 +328,7 @@ def _by_points(
     shared: tuple[Any, ...] = (),
 ) -> tuple[NDArray[Any], ...]:
     """Run a program on `size` points at a time, along the first axis of the arrays."""
-    leaves, tree = _split(hypothesis)
-    program = make(tree)
+    program, fixed = make(hypothesis.family), _fixed_values(hypothesis)
     pieces = []
     with jax.default_device(_cpu()):
         for low in range(0, len(arrays[0]), size):
@@ -464,7 +338,7 @@ def _by_points(
                 parts = [
                     np.concatenate([part, np.repeat(part[-1:], size - n, axis=0)]) for part in parts
                 ]
-            found = program(leaves, parts, shared)
+            found = program(fixed, parts, shared)
             pieces.append([np.asarray(part)[:n] for part in found])
     if len(pieces) == 1:
         return tuple(pieces[0])
@@ -477,21 +351,19 @@ def _cpu() -> Any:
 
 
 def _program(at: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
-    """Compile at(hypothesis, *point, *shared), mapped over points; cached by hypothesis."""
+    """Compile at(model, *point, *shared), mapped over θ and other arrays; cached by family."""
 
     @lru_cache(maxsize=256)
-    def make(tree: Any) -> Callable[..., Any]:
-        def run(leaves: tuple[Any, ...], arrays: list[Any], shared: tuple[Any, ...]) -> Any:
-            hypothesis = jax.tree.unflatten(tree, leaves)
-            return jax.vmap(lambda *point: at(hypothesis, *point, *shared))(*arrays)
+    def make(family: Family) -> Callable[..., Any]:
+        def run(fixed: Any, arrays: list[Any], shared: tuple[Any, ...]) -> Any:
+            def at_point(theta: Any, *point: Any) -> Any:
+                return at(family.at(fixed, theta), *point, *shared)
+
+            return jax.vmap(at_point)(*arrays)
 
         return jax.jit(run)
 
     return make
-
-
-def _components(hypothesis: Hypothesis, theta: Any) -> Any:
-    return hypothesis.at(theta).components()
 
 
 def _stack(values: list[Any]) -> Any:
@@ -499,31 +371,10 @@ def _stack(values: list[Any]) -> Any:
 
 
 @_program
-def _point_program(hypothesis: Hypothesis, z: Any) -> Any:
-    theta = hypothesis.from_unconstrained(z)
-    priors = [hypothesis.priors[name] for name in hypothesis.names]
-    return (
-        theta,
-        jnp.stack([prior.log_density(theta[i]) for i, prior in enumerate(priors)]),
-        jnp.stack([prior.log_jacobian(z[i]) for i, prior in enumerate(priors)]),
-    )
-
-
-@_program
-def _coordinate_program(hypothesis: Hypothesis, theta: Any) -> Any:
-    return (hypothesis.to_unconstrained(theta),)
-
-
-@_program
-def _density_program(hypothesis: Hypothesis, theta: Any) -> Any:
-    return (hypothesis.log_prior(theta),)
-
-
-@_program
-def _state_space_program(hypothesis: Hypothesis, theta: Any) -> Any:
+def _state_space_program(model: AbstractModel) -> Any:
     """Compute initial covariance, error variance and tails; also F and D if the model has them."""
 
-    def of(model: Any) -> Any:
+    def of(model: AbstractModel) -> Any:
         start = model.engine_start() if model.has_state_space else jnp.zeros((1, 1))
         tails = (model.tail_weight(), *model.outlier_law())
         known = (
@@ -534,26 +385,26 @@ def _state_space_program(hypothesis: Hypothesis, theta: Any) -> Any:
         moves = model.has_state_space and model.moves_by_generator
         return (*known, *model.generator()) if moves else known
 
-    return _stack([of(model) for model in _components(hypothesis, theta)])
+    return _stack([of(part) for part in model.components()])
 
 
 @_program
-def _transition_program(hypothesis: Hypothesis, theta: Any, interval: Any) -> Any:
-    return _stack([model.engine_transition(interval) for model in _components(hypothesis, theta)])
+def _transition_program(model: AbstractModel, interval: Any) -> Any:
+    return _stack([part.engine_transition(interval) for part in model.components()])
 
 
 @_program
-def _msd_program(hypothesis: Hypothesis, theta: Any, lag: Any) -> Any:
-    models = _components(hypothesis, theta)
-    return (jnp.stack([model.mean_square_displacement(lag) for model in models]),)
+def _msd_program(model: AbstractModel, lag: Any) -> Any:
+    parts = model.components()
+    return (jnp.stack([part.mean_square_displacement(lag) for part in parts]),)
 
 
 @cache
 def _autocovariance_program(n_lags: int) -> Callable[[Any], Callable[..., Any]]:
     @_program
-    def program(hypothesis: Hypothesis, theta: Any, tau: Any) -> Any:
-        models = _components(hypothesis, theta)
-        return (jnp.stack([model.engine_autocovariances(n_lags, tau) for model in models]),)
+    def program(model: AbstractModel, tau: Any) -> Any:
+        parts = model.components()
+        return (jnp.stack([part.engine_autocovariances(n_lags, tau) for part in parts]),)
 
     return program
 
@@ -571,8 +422,8 @@ def _collect(
 @cache
 def _finish_program(n_dim: int, is_lonlat: bool) -> Callable[[Any], Callable[..., Any]]:  # noqa: FBT001
     @_program
-    def program(hypothesis: Hypothesis, theta: Any, *given: Any) -> Any:
-        model, sums, where = hypothesis.at(theta), given[:4], given[4:]
+    def program(model: AbstractModel, *given: Any) -> Any:
+        sums, where = given[:4], given[4:]
 
         def slot(*sums: Any) -> Any:
             seen = _collect(sums, where, n_dim, is_lonlat=is_lonlat)
@@ -587,7 +438,7 @@ def _finish_program(n_dim: int, is_lonlat: bool) -> Callable[[Any], Callable[...
 
 @lru_cache(maxsize=256)
 def _model_program(of: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
-    return _program(lambda hypothesis, theta: of(hypothesis.at(theta)))
+    return _program(of)
 
 
 @lru_cache(maxsize=256)
@@ -597,40 +448,39 @@ def _sums_program(
     is_lonlat: bool,  # noqa: FBT001
 ) -> Callable[[Any], Callable[..., Any]]:
     @_program
-    def program(hypothesis: Hypothesis, theta: Any, *given: Any) -> Any:
-        seen = _collect(given[:4], given[4:], n_dim, is_lonlat=is_lonlat)
-        return of(hypothesis.at(theta), seen)
+    def program(model: AbstractModel, *given: Any) -> Any:
+        return of(model, _collect(given[:4], given[4:], n_dim, is_lonlat=is_lonlat))
 
     return program
 
 
 @lru_cache(maxsize=256)
-def _derived_program(tree: Any, n_dim: int, is_lonlat: bool) -> Callable[..., Any]:  # noqa: FBT001
-    def run(leaves: tuple[Any, ...], point: tuple[Any, ...], where: tuple[Any, ...]) -> Any:
-        hypothesis = jax.tree.unflatten(tree, leaves)
+def _derived_program(family: Family, n_dim: int, is_lonlat: bool) -> Callable[..., Any]:  # noqa: FBT001
+    def run(fixed: Any, point: tuple[Any, ...], where: tuple[Any, ...]) -> Any:
         theta, *sums = point
         seen = _collect(tuple(sums), where, n_dim, is_lonlat=is_lonlat)
-        return hypothesis.at(theta).derived(seen)
+        return family.at(fixed, theta).derived(seen)
 
     return jax.jit(run)
 
 
 @lru_cache(maxsize=256)
-def _n_components(tree: Any) -> int:
-    return _size(tree, lambda models: jnp.zeros(len(models)))
+def _n_components(family: Family) -> int:
+    return _size(family, lambda parts: jnp.zeros(len(parts)))
 
 
 @lru_cache(maxsize=256)
-def _n_state(tree: Any) -> int:
-    return _size(tree, lambda models: models[0].engine_start()[0])
+def _n_state(family: Family) -> int:
+    return _size(family, lambda parts: parts[0].engine_start()[0])
 
 
-def _size(tree: Any, of: Callable[[Any], Any]) -> int:
+def _size(family: Family, of: Callable[[Any], Any]) -> int:
     """Return the length of an array computed from the components, without computing it."""
+    n_fixed = len(family.fixed)
+    sizes = (n_fixed, len(family.model.parameters) - n_fixed)
 
-    def run(leaves: Any) -> Any:
-        hypothesis = jax.tree.unflatten(tree, leaves)
-        return of(_components(hypothesis, jnp.ones(len(hypothesis.names))))
+    def run(fixed: Any, theta: Any) -> Any:
+        return of(family.at(fixed, theta).components())
 
-    leaves = [jax.ShapeDtypeStruct((), jnp.float64)] * tree.num_leaves
-    return int(jax.eval_shape(run, leaves).shape[0])
+    found = jax.eval_shape(run, *(jax.ShapeDtypeStruct((n,), jnp.float64) for n in sizes))
+    return int(found.shape[0])

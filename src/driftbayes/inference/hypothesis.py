@@ -1,25 +1,41 @@
 """Hypothesis: a model family and a prior, the paper's "single, complete hypothesis"."""
 
-__all__ = ["Hypothesis", "check_plain", "check_plain_models"]
+__all__ = [
+    "UNEXPECTED",
+    "Family",
+    "Hypothesis",
+    "PriorFacts",
+    "check_plain",
+    "check_plain_models",
+    "points_at",
+    "prior_facts",
+    "prior_quantiles",
+]
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from math import inf
+from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from driftbayes.errors import DriftbayesError, did_you_mean, expect
-from driftbayes.jax_typing import Scalar, ScalarLike
+from driftbayes.jax_typing import ScalarLike
 from driftbayes.likelihood.moments import AnyArray
 from driftbayes.models import AbstractModel, as_template
 from driftbayes.priors import AbstractPrior, Fixed, Uniform
 from driftbayes.representation import Described
+from driftbayes.typing import FloatArray
+
+# Probability beyond which a posterior is in conflict with its prior.
+UNEXPECTED = 1e-3
+PROBABILITIES = np.linspace(0.0, 1.0, 66)[1:-1]
 
 
-class Hypothesis(Described, eqx.Module):
+@dataclass(frozen=True, init=False, repr=False)
+class Hypothesis(Described):
     """A model family together with the prior of each of its parameters.
 
     Models know nothing of positivity and coordinates, which belong to the priors. The vector θ
@@ -40,7 +56,7 @@ class Hypothesis(Described, eqx.Module):
     """
 
     # The template, with names in place of parameters.
-    model: AbstractModel = eqx.field(static=True)
+    model: AbstractModel
     priors: dict[str, AbstractPrior]
 
     def __init__(self, model: AbstractModel | type[AbstractModel], **priors: AbstractPrior) -> None:
@@ -70,8 +86,11 @@ class Hypothesis(Described, eqx.Module):
             )
         for name in wanted:
             _check_bound(model, name, priors[name])
-        self.model = model
-        self.priors = {name: priors[name] for name in wanted}
+        object.__setattr__(self, "model", model)
+        object.__setattr__(self, "priors", {name: priors[name] for name in wanted})
+
+    def __hash__(self) -> int:
+        return hash((self.model, *self.priors.items()))
 
     @classmethod
     def from_table(
@@ -85,13 +104,20 @@ class Hypothesis(Described, eqx.Module):
         """Name of the model family."""
         return self.model.name
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the inferred parameters, in the order of θ."""
-        # The order of the model, since JAX sorts the keys of a dict.
-        return tuple(
-            name for name in self.model.parameters if not isinstance(self.priors[name], Fixed)
-        )
+        return tuple(name for name in self.priors if name not in self.fixed)
+
+    @cached_property
+    def fixed(self) -> dict[str, float]:
+        """Values of the parameters that are not inferred."""
+        return {name: p.value for name, p in self.priors.items() if isinstance(p, Fixed)}
+
+    @cached_property
+    def family(self) -> "Family":
+        """The model and the names of the known parameters, on which compiled programs depend."""
+        return family_of(self.model, tuple(self.fixed))
 
     @property
     def signed(self) -> tuple[bool, ...]:
@@ -113,41 +139,57 @@ class Hypothesis(Described, eqx.Module):
 
     def values(self, theta: Float[AnyArray, " parameter"]) -> dict[str, ScalarLike]:
         """Return the value of every parameter of the model at θ, including fixed ones."""
-        free = dict(zip(self.names, theta, strict=True))
-        return {
-            name: prior.value if isinstance(prior, Fixed) else free[name]
-            for name, prior in self.priors.items()
-        }
+        return {**self.fixed, **dict(zip(self.names, theta, strict=True))}
+
+    def columns(self, theta: FloatArray) -> dict[str, FloatArray]:
+        """Return the values of every parameter at points θ, (point, parameter)."""
+        fixed = {name: np.full(len(theta), value) for name, value in self.fixed.items()}
+        return {**fixed, **dict(zip(self.names, theta.T, strict=True))}
 
     def at(self, theta: Float[AnyArray, " parameter"]) -> AbstractModel:
         """Return the model with parameters θ."""
         return self.model(**self.values(theta))
 
-    def log_prior(self, theta: Float[Array, " parameter"]) -> Scalar:
-        """Compute ln p(θ | M)."""
-        return sum(
-            (self.priors[name].log_density(theta[i]) for i, name in enumerate(self.names)),
-            start=jnp.zeros(()),
-        )
+    def log_prior(self, theta: FloatArray) -> FloatArray:
+        """Compute ln p(θ | M) at points θ, (..., parameter)."""
+        return self.log_priors(theta).sum(axis=-1)
 
-    def from_unconstrained(self, z: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
-        """Transform z to θ."""
-        return jnp.stack(
-            [self.priors[name].from_unconstrained(z[i]) for i, name in enumerate(self.names)]
-        )
+    def log_priors(self, theta: FloatArray) -> FloatArray:
+        """Compute ln p of each parameter at points θ, (..., parameter)."""
+        return self._each(theta, lambda prior, values: prior.log_density(values))
 
-    def to_unconstrained(self, theta: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
-        """Transform θ to z."""
-        return jnp.stack(
-            [self.priors[name].to_unconstrained(theta[i]) for i, name in enumerate(self.names)]
-        )
+    def quantiles(self, probabilities: FloatArray) -> FloatArray:
+        """Compute quantiles of the priors, (..., parameter)."""
+        return self._each(probabilities, lambda prior, values: prior.quantile(values))
 
-    def log_jacobian(self, z: Float[Array, " parameter"]) -> Scalar:
-        """Compute ln |dθ/dz|."""
-        return sum(
-            (self.priors[name].log_jacobian(z[i]) for i, name in enumerate(self.names)),
-            start=jnp.zeros(()),
-        )
+    def from_unconstrained(self, z: FloatArray) -> FloatArray:
+        """Transform points z to θ, (..., parameter)."""
+        return self._each(z, lambda prior, values: prior.from_unconstrained(values))
+
+    def to_unconstrained(self, theta: FloatArray) -> FloatArray:
+        """Transform points θ to z, (..., parameter)."""
+        return self._each(theta, lambda prior, values: prior.to_unconstrained(values))
+
+    def log_jacobians(self, z: FloatArray) -> FloatArray:
+        """Compute ln |dθ/dz| of each parameter at points z, (..., parameter)."""
+        return self._each(z, lambda prior, values: prior.log_jacobian(values))
+
+    def unconstrained_log_prior(self, z: FloatArray) -> FloatArray:
+        """Compute ln of the prior density of z at points z, (..., parameter)."""
+        each = self.log_priors(self.from_unconstrained(z)) + self.log_jacobians(z)
+        return each.sum(axis=-1)
+
+    # Points far out in the prior may overflow; their densities are zero.
+    @np.errstate(all="ignore")
+    def _each(
+        self, points: FloatArray, function: Callable[[AbstractPrior, FloatArray], FloatArray]
+    ) -> FloatArray:
+        """Apply a function of the priors to each parameter of points, (..., parameter)."""
+        points = np.asarray(points, dtype=np.float64)
+        found = np.empty_like(points)
+        for i, name in enumerate(self.names):
+            found[..., i] = function(self.priors[name], points[..., i])
+        return found
 
     def rescaled(self, factors: Mapping[str, float]) -> "Hypothesis":
         """Multiply the scales of the named priors.
@@ -168,16 +210,95 @@ class Hypothesis(Described, eqx.Module):
         Args:
             shortest: Duration of the shortest step.
         """
-        values = {
-            name: prior.value if isinstance(prior, Fixed) else 0.0
-            for name, prior in self.priors.items()
-        }
+        values = dict.fromkeys(self.priors, 0.0) | self.fixed
         if any(self.model.parameters[name].within_step for name in values):
             self.model(**values).check_step(shortest)
 
     def describe(self) -> dict[str, str]:
         """Return the priors as text, for records and tables."""
         return {name: prior.describe() for name, prior in self.priors.items()}
+
+
+@dataclass(frozen=True)
+class PriorFacts:
+    """Summaries of the priors of the inferred parameters, in the order of θ.
+
+    Args:
+        mean: Means.
+        log_sd: Standard deviations of ln θ; of θ if it is signed.
+        quantiles: Quantiles at `PROBABILITIES`, (parameter, probability); NaN unless uniform.
+        expected: Quantiles at `UNEXPECTED`, 1/2 and 1 - `UNEXPECTED`, (parameter, 3). The first is
+            minus infinity unless the density falls towards zero, as for a lognormal prior.
+    """
+
+    mean: FloatArray
+    log_sd: FloatArray
+    quantiles: FloatArray
+    expected: FloatArray
+
+
+def prior_facts(hypothesis: Hypothesis) -> PriorFacts:
+    """Compute means, widths and quantiles of the priors."""
+    priors = [hypothesis.priors[name] for name in hypothesis.names]
+    return PriorFacts(
+        mean=np.array([prior.mean() for prior in priors]),
+        log_sd=np.array([prior.log_sd() for prior in priors]),
+        quantiles=np.stack([_quantiles(prior) for prior in priors]),
+        expected=np.stack([_expected(prior) for prior in priors]),
+    )
+
+
+def _expected(prior: AbstractPrior) -> FloatArray:
+    found = np.array(prior.quantile(np.array([UNEXPECTED, 0.5, 1 - UNEXPECTED])))
+    low, median = prior.log_density(found[:2])
+    if not low < median:
+        found[0] = -np.inf
+    return found
+
+
+def _quantiles(prior: AbstractPrior) -> FloatArray:
+    if not isinstance(prior, Uniform):
+        return np.full(len(PROBABILITIES), np.nan)
+    return prior.quantile(PROBABILITIES)
+
+
+def prior_quantiles(hypothesis: Hypothesis, probabilities: FloatArray) -> FloatArray:
+    """Compute unconstrained coordinates at quantiles of the priors, (point, parameter)."""
+    return hypothesis.to_unconstrained(hypothesis.quantiles(probabilities))
+
+
+def points_at(hypothesis: Hypothesis, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Compute θ, ln p and ln |dθ/dz| of each parameter at points z, all (point, parameter)."""
+    theta = hypothesis.from_unconstrained(z)
+    return theta, hypothesis.log_priors(theta), hypothesis.log_jacobians(z)
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A model and which of its parameters are known; one object for each such pair.
+
+    Args:
+        model: Template of the model.
+        fixed: Names of the known parameters.
+    """
+
+    model: AbstractModel
+    fixed: tuple[str, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return family_of, (self.model, self.fixed)
+
+    def at(self, fixed: Any, theta: Any) -> AbstractModel:
+        """Return the model with the values of the known and of the inferred parameters."""
+        known = dict(zip(self.fixed, fixed, strict=True))
+        names = [name for name in self.model.parameters if name not in known]
+        return self.model(**known, **dict(zip(names, theta, strict=True)))
+
+
+@lru_cache(maxsize=256)
+def family_of(model: AbstractModel, fixed: tuple[str, ...]) -> Family:
+    """Return the family; a second call returns the same object, which is quick to look up."""
+    return Family(model, fixed)
 
 
 def _check_bound(model: AbstractModel, name: str, prior: AbstractPrior) -> None:
@@ -188,7 +309,7 @@ def _check_bound(model: AbstractModel, name: str, prior: AbstractPrior) -> None:
     largest = prior.value if isinstance(prior, Fixed) else inf
     if isinstance(prior, Uniform):
         largest = prior.high
-    if isinstance(largest, jax.core.Tracer) or np.all(np.asarray(largest) <= upper):
+    if largest <= upper:
         return
     raise DriftbayesError(
         f"{name} of {model.name} cannot exceed {upper:g}, but its prior {prior.describe(6)} "
@@ -202,7 +323,7 @@ def _truncate(prior: AbstractPrior, old: AbstractPrior, upper: float) -> Abstrac
         return prior
     if not isinstance(prior, Uniform):
         return old
-    low, high = float(prior.low), min(float(prior.high), upper)
+    low, high = prior.low, min(prior.high, upper)
     return Uniform(low, high) if low < high else old
 
 

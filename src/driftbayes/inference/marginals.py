@@ -9,7 +9,7 @@ from scipy.interpolate import CubicSpline
 from scipy.stats import gaussian_kde
 
 from driftbayes.inference.draws import PosteriorDraws
-from driftbayes.inference.formulas import points_at
+from driftbayes.inference.hypothesis import points_at
 from driftbayes.inference.posterior import described, log_scale_density
 from driftbayes.inference.quadrature import Quadrature
 from driftbayes.inference.quantiles import marginal_density

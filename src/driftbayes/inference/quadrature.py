@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.inference.density import Density
-from driftbayes.inference.formulas import points_at
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, points_at
 from driftbayes.inference.lattice import to_w, whiten
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.node_lattice import NodeLattice, integrate
@@ -284,8 +283,8 @@ def same_coordinates(old: Hypothesis, new: Hypothesis) -> bool:
 def _constants(prior: AbstractPrior) -> tuple[float, ...]:
     """Return the numbers of a prior on which θ depends at a given z."""
     if isinstance(prior, Fixed):
-        return (float(prior.value),)
-    return (float(prior.low), float(prior.high)) if isinstance(prior, Uniform) else ()
+        return (prior.value,)
+    return (prior.low, prior.high) if isinstance(prior, Uniform) else ()
 
 
 def _with_values(lattice: NodeLattice, values: FloatArray) -> NodeLattice:

@@ -26,8 +26,7 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
 from driftbayes.inference.exact import LogEvidence
-from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_facts, prior_quantiles
 from driftbayes.inference.lattice import whiten
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.methods import (
@@ -257,10 +256,6 @@ def _run_importance(
         def log_density(z: FloatArray, density: Density = density) -> FloatArray:
             return density.at(z).free
 
-        def log_prior(z: FloatArray, hypothesis: Hypothesis = hypothesis) -> FloatArray:
-            _, log_priors, log_jacobians = points_at(hypothesis, z)
-            return np.asarray((log_priors + log_jacobians).sum(axis=1))
-
         found.append(
             quasi_importance(
                 log_f,
@@ -269,7 +264,7 @@ def _run_importance(
                 tolerance=tolerance,
                 max_evaluations=max_evaluations,
                 sample_prior=partial(prior_quantiles, hypothesis),
-                log_prior=log_prior,
+                log_prior=hypothesis.unconstrained_log_prior,
                 ridges=find_ridges(log_density, start.modes),
             )
         )
@@ -355,7 +350,7 @@ def record_of(
         status = Status.NOT_FINITE
         warnings = warnings or (status.advice,)
         z, fits, log_weights = np.full((1, len(names)), np.nan), np.full(1, np.nan), np.zeros(1)
-    theta = points_at(hypothesis, z)[0]
+    theta = hypothesis.from_unconstrained(z)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     log_theta = described(theta, np.array(hypothesis.signed))

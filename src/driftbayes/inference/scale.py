@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from driftbayes.inference.density import Density
-from driftbayes.inference.formulas import points_at, unconstrained
+from driftbayes.inference.hypothesis import points_at
 from driftbayes.inference.newton import Maximum
 from driftbayes.inference.search import Modes
 from driftbayes.likelihood.gaussian import LOG_2PI, gaussian_log_density
@@ -50,10 +50,10 @@ class GammaForm:
 def gamma_form(prior: AbstractPrior) -> GammaForm | None:
     """Return a prior in gamma form; None if the integral over the scale has no closed form."""
     if isinstance(prior, Exponential):
-        rate = 1 / float(prior.scale)
+        rate = 1 / prior.scale
         return GammaForm(1.0, rate, float(np.log(rate)))
     if isinstance(prior, Gamma):
-        shape, rate = float(prior.shape), 1 / float(prior.scale)
+        shape, rate = prior.shape, 1 / prior.scale
         return GammaForm(shape, rate, shape * float(np.log(rate)) - float(gammaln(shape)))
     return None
 
@@ -231,7 +231,7 @@ def closed_modes(density: Density, form: GammaForm) -> Modes:
     both = []
     for natural in (True, False):
         scale = most_likely_scale(n, quadratic, form, natural=natural)
-        z = unconstrained(density.hypothesis, scale[:, None])
+        z = density.hypothesis.to_unconstrained(scale[:, None])
         _, log_prior, log_jacobian = points_at(density.hypothesis, z)
         fit = gaussian_log_density(n, log_det, quadratic, scale, np)
         value = float((fit + log_prior[:, 0] + (0.0 if natural else log_jacobian[:, 0]))[0])

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.inference.density import Density, Points
-from driftbayes.inference.formulas import PriorFacts, prior_facts, unconstrained
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, PriorFacts, prior_facts
 from driftbayes.inference.newton import Maximum, maximise
 from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray
@@ -236,7 +235,7 @@ def _evaluate(density: Density, theta: FloatArray, place: int | None) -> Points:
         with np.errstate(all="ignore"):
             scaled = theta * (quadratic / n)[:, None] ** (0.5 * powers)
     with np.errstate(all="ignore"):
-        z = unconstrained(hypothesis, scaled)
+        z = hypothesis.to_unconstrained(scaled)
         z = np.where(np.isfinite(z), z, 0.0)
     return density.at(z)
 

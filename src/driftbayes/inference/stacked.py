@@ -11,8 +11,7 @@ from driftbayes.errors import Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, ParameterEstimate, parameter_warnings
-from driftbayes.inference.formulas import points_at, prior_facts
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, prior_facts
 from driftbayes.inference.posterior import DEPTH, N_DENSITY, NEGLIGIBLE, described
 from driftbayes.inference.quadrature import ERROR_FACTORS, MAX_TAIL
 from driftbayes.inference.quantiles import line_quantiles, tabulated_quantiles
@@ -181,7 +180,7 @@ def summarise_stack(
     if left is not None and lines is not None:
         z = np.zeros((n_sets * len(QUANTILES), n_parameters))
         z[:, left] = line_quantiles(lines, np.array(QUANTILES)).reshape(-1)
-        quantiles[:, left] = points_at(hypothesis, z)[0][:, left].reshape(n_sets, -1)
+        quantiles[:, left] = hypothesis.from_unconstrained(z)[:, left].reshape(n_sets, -1)
     return StackedSummary(
         mean=mean,
         cov=cov,

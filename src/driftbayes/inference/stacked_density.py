@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from driftbayes.inference import formulas
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, points_at
 from driftbayes.inference.scale import GammaForm, gamma_form, log_scale_evidence, most_likely_scale
 from driftbayes.likelihood import SecondMoments
 from driftbayes.likelihood.gaussian import LOG_2PI
@@ -100,7 +100,7 @@ class StackedDensity:
             return np.ones(shape), np.zeros(len(z)), np.zeros(len(z))
         coordinates = np.zeros(shape)
         coordinates[:, self.left] = z
-        theta, log_priors, log_jacobians = formulas.points_at(self.hypothesis, coordinates)
+        theta, log_priors, log_jacobians = points_at(self.hypothesis, coordinates)
         theta = np.array(theta)
         theta[:, self.place] = 1.0
         return theta, log_priors[:, self.left], log_jacobians[:, self.left]

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.formulas import prior_facts, unconstrained
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, prior_facts
 from driftbayes.inference.newton import Maximum
 from driftbayes.inference.search import coarse_values
 from driftbayes.inference.stacked_density import StackedDensity, StackedPoints, stacked_density
@@ -114,7 +113,7 @@ def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brac
     theta = np.tile(facts.mean, (sum(map(len, grids)), 1))
     theta[:, left] = np.concatenate(grids)
     edges = np.cumsum([0, *map(len, grids)])
-    z = unconstrained(hypothesis, theta)[:, left]
+    z = hypothesis.to_unconstrained(theta)[:, left]
     grids = [np.unique(z[a:b]) for a, b in pairwise(edges)]
     grids = [grid[np.isfinite(grid)] for grid in grids]
     members = [sets[group == i] for i in range(len(taus))]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes.inference.density import Density
-from driftbayes.inference.formulas import prior_quantiles
+from driftbayes.inference.hypothesis import prior_quantiles
 from driftbayes.inference.proposals import Components
 from driftbayes.inference.search import Modes
 from driftbayes.typing import FloatArray

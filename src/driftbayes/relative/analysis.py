@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from driftbayes.aliases import public
 from driftbayes.comparison import Comparison, Scan, compare_hypotheses
 from driftbayes.data.sampling import snap_taus
@@ -186,7 +184,7 @@ def _value(record: Evidence, name: str) -> float:
     if name == "xi" and isinstance(law, AbstractLaw) and law.exponent is not None:
         return law.exponent
     prior = record.hypothesis.priors[name]
-    return float(prior.value) if isinstance(prior, Fixed) else record.parameters[name].mean
+    return prior.value if isinstance(prior, Fixed) else record.parameters[name].mean
 
 
 @in_double_precision
@@ -200,10 +198,7 @@ def _coefficients(record: Evidence, data: Separations, seed: int) -> dict[str, t
         per = data.reference**-exponent
         return {"xi": (exponent, 0.0), "kappa": (diffusivity.mean * per, diffusivity.sd * per)}
     draws = posterior_draws(record.hypothesis, data, n_draws=_N_DRAWS, seed=seed)
-    values = dict(zip(record.hypothesis.names, draws.theta.T, strict=True))
-    for name, prior in record.hypothesis.priors.items():
-        if isinstance(prior, Fixed):
-            values[name] = np.full(_N_DRAWS, float(prior.value))
+    values = record.hypothesis.columns(draws.theta)
     xi, size = values["xi"], values["K"]
     kappa = size * data.reference**-xi
     estimate = record.parameters.get("xi")

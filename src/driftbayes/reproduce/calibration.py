@@ -241,17 +241,17 @@ def _prior_predictive(
 ) -> tuple[list[Displacements], FloatArray]:
     """Draw data sets and their parameters, (data set, parameter)."""
 
-    def draw(key: Array) -> tuple[Array, Array]:
+    def split(key: Array) -> tuple[Array, Array]:
         key_data, *keys = jax.random.split(key, 1 + len(hypothesis.names))
-        draws = [
-            hypothesis.priors[p].sample(k) for p, k in zip(hypothesis.names, keys, strict=True)
-        ]
-        theta = jnp.stack(draws)
-        positions = hypothesis.at(theta).simulate(
-            key_data, n_particles=N_PARTICLES, n_steps=N_STEPS, n_dim=N_DIM, tau=TAU
-        )
-        return positions, theta
+        return key_data, jnp.stack([jax.random.uniform(key) for key in keys])
 
-    positions, theta = jax.jit(jax.vmap(draw))(jax.random.split(key, n))
+    def simulate(key: Array, theta: Array) -> Array:
+        return hypothesis.at(theta).simulate(
+            key, n_particles=N_PARTICLES, n_steps=N_STEPS, n_dim=N_DIM, tau=TAU
+        )
+
+    keys, uniforms = jax.jit(jax.vmap(split))(jax.random.split(key, n))
+    theta = hypothesis.quantiles(np.asarray(uniforms))
+    positions = jax.jit(jax.vmap(simulate))(keys, theta)
     steps = np.diff(np.asarray(positions), axis=2)
-    return [Displacements.from_array(dx, TAU) for dx in steps], np.asarray(theta)
+    return [Displacements.from_array(dx, TAU) for dx in steps], theta

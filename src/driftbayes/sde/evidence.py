@@ -26,8 +26,7 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.exact import LogEvidence
-from driftbayes.inference.formulas import points_at, prior_facts, prior_quantiles
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, prior_facts, prior_quantiles
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.methods import SMC, Auto, Importance, Method, method_text
 from driftbayes.inference.quasi_importance import Components, quasi_importance
@@ -40,7 +39,7 @@ from driftbayes.sde.likelihood import KalmanDensity, ParticleDensity
 from driftbayes.sde.mode import mode_of
 from driftbayes.sde.model import SDE
 from driftbayes.sde.pilot import MAX_VARIANCE, MIN_PARTICLES, Pilot, run_pilot
-from driftbayes.sde.substeps import Correction, columns_at, find_correction
+from driftbayes.sde.substeps import Correction, find_correction
 from driftbayes.sde.validation import check_at
 from driftbayes.typing import FloatArray
 
@@ -137,7 +136,8 @@ def _compute(hypothesis: Hypothesis, data: Displacements, method: Method, seed: 
     check_functions(hypothesis, data)
     modes = find_modes(Density(hypothesis, KalmanDensity(data, _KALMAN_SUBSTEPS)))
     trial = ParticleDensity(data, Filter(MIN_PARTICLES), 1, filter_seed)
-    at_mode = {name: float(v[0]) for name, v in columns_at(hypothesis, modes.free.z[None]).items()}
+    mode = hypothesis.from_unconstrained(modes.free.z)
+    at_mode = {name: float(value) for name, value in hypothesis.values(mode).items()}
     pilot = run_pilot(trial, hypothesis.model, at_mode)
     density = pilot.density
     if isinstance(method, SMC):
@@ -156,8 +156,7 @@ def _compute(hypothesis: Hypothesis, data: Displacements, method: Method, seed: 
 
 def check_functions(hypothesis: Hypothesis, data: Displacements) -> None:
     """Check the user's functions at fixes of the data, with the prior medians."""
-    medians = prior_quantiles(hypothesis, np.full((1, len(hypothesis.names)), 0.5))
-    values = {name: value[0] for name, value in columns_at(hypothesis, medians).items()}
+    values = hypothesis.values(hypothesis.quantiles(np.full(len(hypothesis.names), 0.5)))
     sde = hypothesis.model(**values).motion()
     assert isinstance(sde, SDE)
     starts = np.cumsum(data.row_sizes) - data.row_sizes
@@ -182,10 +181,6 @@ def _importance(
         points = Density(hypothesis, fresh).at(z)
         return np.where(points.free < np.inf, points.free, -np.inf), points.log_likelihood
 
-    def log_prior(z: FloatArray) -> FloatArray:
-        _, log_priors, log_jacobians = points_at(hypothesis, z)
-        return np.asarray((log_priors + log_jacobians).sum(axis=1))
-
     return quasi_importance(
         log_f,
         components_of(modes),
@@ -193,7 +188,7 @@ def _importance(
         tolerance=tolerance,
         max_evaluations=limit,
         sample_prior=partial(prior_quantiles, hypothesis),
-        log_prior=log_prior,
+        log_prior=hypothesis.unconstrained_log_prior,
     )
 
 
@@ -206,8 +201,9 @@ def _start(
     """Find the mode in natural parameters from the weighted points, and ln L at the mode."""
     estimate, correction = result
     z = mode_of(hypothesis, estimate)
-    repeated = np.repeat(z[None], _N_AT_MODE, axis=0)
-    at_mode = density.by_run(hypothesis.model, columns_at(hypothesis, repeated))
+    theta = hypothesis.from_unconstrained(z)
+    repeated = np.repeat(theta[None], _N_AT_MODE, axis=0)
+    at_mode = density.by_run(hypothesis.model, hypothesis.columns(repeated))
     log_l = float(np.sum(logsumexp(at_mode, axis=0) - np.log(len(at_mode))))
     if correction is not None:
         log_l += float(correction.at(z[None])[0])
@@ -219,7 +215,7 @@ def _start(
         modes=modes,
         guide=guide_of(modes),
         components=component,
-        theta_map=points_at(hypothesis, z[None])[0][0],
+        theta_map=theta,
         log_likelihood_at_map=log_l,
         prior_log_sd=prior_facts(hypothesis).log_sd,
     )

@@ -4,7 +4,6 @@ __all__ = ["mode_of"]
 
 import numpy as np
 
-from driftbayes.inference.formulas import points_at
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.samples import Estimate
@@ -28,7 +27,7 @@ def mode_of(hypothesis: Hypothesis, estimate: Estimate) -> FloatArray:
         estimate.z[usable],
         np.exp(estimate.log_weights[usable] - logsumexp(estimate.log_weights[usable])),
     )
-    _, log_priors, _ = points_at(hypothesis, z)
+    log_priors = hypothesis.log_priors(hypothesis.from_unconstrained(z))
     log_density = estimate.log_likelihoods[usable] + log_priors.sum(axis=1)
     best = z[np.argmax(np.where(weights > 0, log_density, -np.inf))]
     mean = weights @ z

@@ -15,8 +15,7 @@ import jax
 import numpy as np
 
 from driftbayes.inference.density import Density
-from driftbayes.inference.formulas import prior_quantiles
-from driftbayes.inference.hypothesis import Hypothesis
+from driftbayes.inference.hypothesis import Hypothesis, prior_quantiles
 from driftbayes.inference.methods import SMC, sampler_options
 from driftbayes.inference.samples import Estimate
 from driftbayes.inference.smc import smc_twice

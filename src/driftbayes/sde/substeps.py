@@ -19,12 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.inference.formulas import points_at
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.samples import Estimate, resample
 from driftbayes.models import AbstractModel
-from driftbayes.priors import Fixed
 from driftbayes.sde.likelihood import ParticleDensity
 from driftbayes.typing import FloatArray
 
@@ -196,7 +194,7 @@ class _Draws:
         # Each level and each batch of draws has its own random numbers.
         seed = int(np.random.default_rng([self.seed, level, first]).integers(1 << 31))
         finer = replace(self.density, substeps=self.density.substeps << level, seed=seed)
-        columns = columns_at(self.hypothesis, z)
+        columns = self.hypothesis.columns(self.hypothesis.from_unconstrained(z))
         return change_of(finer, self.hypothesis.model, columns, _N_SEEDS)[0].mean(axis=0)
 
     @property
@@ -218,16 +216,6 @@ class _Draws:
         if len(errors) < 2:
             return np.inf, np.inf
         return float(errors.mean()), float(errors.std(ddof=1) / np.sqrt(len(errors)))
-
-
-def columns_at(hypothesis: Hypothesis, z: FloatArray) -> dict[str, FloatArray]:
-    """Return the values of all parameters at points, including fixed ones."""
-    theta = points_at(hypothesis, z)[0]
-    free = dict(zip(hypothesis.names, theta.T, strict=True))
-    return {
-        name: np.full(len(z), float(prior.value)) if isinstance(prior, Fixed) else free[name]
-        for name, prior in hypothesis.priors.items()
-    }
 
 
 def _fit(draws: _Draws, estimate: Estimate) -> Correction:

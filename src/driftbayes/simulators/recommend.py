@@ -214,7 +214,7 @@ def _posterior(
     prior = None if text is None else parse_prior(text)
     # The prior width of a flow is not a parameter of the motion.
     if isinstance(prior, Fixed) and not parameter.is_prior_scale:
-        return zero + float(prior.value), zero
+        return zero + prior.value, zero
     return None, zero
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.inference.formulas import points_at, prior_quantiles
+from driftbayes.inference.hypothesis import points_at, prior_quantiles
 from driftbayes.inference.scale import GammaForm, gamma_form
 from driftbayes.kernels.compiled import count_threads, run_in_threads
 from driftbayes.likelihood.gaussian import LOG_2PI
@@ -92,7 +92,7 @@ def _form(hypothesis: Hypothesis) -> tuple[GammaForm, float] | None:
     form = gamma_form(hypothesis.priors[scale])
     if form is None or len(hypothesis.names) > 2:
         return None
-    return form, float(flow_prior.value) ** 2 if flow is not None else 0.0
+    return form, flow_prior.value**2 if flow is not None else 0.0
 
 
 @dataclass(frozen=True)

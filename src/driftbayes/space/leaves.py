@@ -9,10 +9,8 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Evidence, Hypothesis, evidence_batch
-from driftbayes.inference.formulas import points_at, prior_quantiles
 from driftbayes.models import MeanFlow
 from driftbayes.models.options.anisotropy import Anisotropic
-from driftbayes.priors import Fixed
 from driftbayes.space.batched import StepSums, option_of, solve_batched
 from driftbayes.space.moments import StepMoments
 from driftbayes.typing import FloatArray
@@ -118,14 +116,9 @@ def _quantities(hypothesis: Hypothesis, n_dim: int) -> tuple[Quantity, ...]:
 def _prior_moments(hypothesis: Hypothesis, quantities: tuple[Quantity, ...]) -> FloatArray:
     """Estimate the prior mean and standard deviation of each quantity from draws."""
     rng = np.random.default_rng(0)
-    names = hypothesis.names
-    columns = [rng.permutation(_N_PRIOR_DRAWS) for _ in names]
+    columns = [rng.permutation(_N_PRIOR_DRAWS) for _ in hypothesis.names]
     uniforms = (np.stack(columns, axis=1) + 0.5) / _N_PRIOR_DRAWS
-    theta = points_at(hypothesis, prior_quantiles(hypothesis, uniforms))[0]
-    draws = dict(zip(names, np.asarray(theta).T, strict=True))
-    for name, prior in hypothesis.priors.items():
-        if isinstance(prior, Fixed):
-            draws[name] = np.full(_N_PRIOR_DRAWS, float(prior.value))
+    draws = hypothesis.columns(hypothesis.quantiles(uniforms))
     out = np.empty((len(quantities), 2))
     for i, quantity in enumerate(quantities):
         if quantity.name.startswith("flow_"):

@@ -74,8 +74,8 @@ def _scale(known: dict[str, AbstractPrior], name: str, kind: type) -> float:
     """Return the scale of a prior, which must be of a given kind."""
     prior = known[name]
     if kind is Exponential and isinstance(prior, Exponential):
-        return float(prior.scale)
+        return prior.scale
     if kind is Fixed and isinstance(prior, Fixed):
-        return float(prior.value)
+        return prior.value
     word = "an exponential" if kind is Exponential else "a fixed"
     raise DriftbayesError(f"a field needs {word} prior of {name}, got {name} ~ {prior.describe()}")
