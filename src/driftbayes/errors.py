@@ -15,8 +15,11 @@ __all__ = [
     "is_out_of_memory",
     "nearest",
     "shown",
+    "warn",
 ]
 
+import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
@@ -74,6 +77,14 @@ class PriorWarning(DriftbayesWarning):
 
 class DependenceWarning(DriftbayesWarning):
     """Particles move together, so that the evidence is overstated."""
+
+
+def warn(text: str, category: type[DriftbayesWarning] = DriftbayesWarning) -> None:
+    """Warn at the line outside this package that led here, which is the user's own."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "driftbayes":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 OUT_OF_MEMORY = (

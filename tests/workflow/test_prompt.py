@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 import driftbayes as db
 from driftbayes import workflow
 from driftbayes.cli.main import main
+from driftbayes.data.describe import origin_facts
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(12, 81, 2)).cumsum(axis=1)
@@ -352,3 +353,25 @@ def test_tables_have_the_units_of_the_data(scanned):
     units = frame.drop_duplicates("parameter").set_index("parameter")["unit"]
     assert isinstance(frame, pd.DataFrame)
     assert dict(units) == {"kappa": "km²/d", "gamma": "1/d", "k": "km²/d", "sigma": "km"}
+
+
+def test_a_warning_names_the_line_of_the_user(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import driftbayes as db\n\ntracks = db.read(X, dt=0.5, units='km,d')\n")
+    with pytest.warns(db.DataWarning, match="no unit of (length|time)") as seen:
+        exec(compile(script.read_text(), str(script), "exec"), {"X": X, "__name__": "script"})
+    assert {(warning.filename, warning.lineno) for warning in seen} == {(str(script), 3)}
+
+
+def test_the_origin_of_data_is_told_in_words():
+    with pytest.warns(db.DataWarning, match="no unit of time"):
+        tracks = db.read(X, dt=0.5, length_unit="m", units="km,d", noise="20m", drop_short=True)
+    assert dict(origin_facts(tracks.provenance)) == {
+        "units": "length from m to km, time assumed in d",
+        "noise": "0.02",
+        "dropped short": "0",
+    }
+    found = origin_facts(
+        {"quality": [{"check": "stuck", "n_observations": 12}], "unwrapped": [9, None]}
+    )
+    assert found == [("quality", "stuck (12 positions)"), ("unwrapped", "9, -")]

@@ -94,9 +94,9 @@ _INFERENCE = f"""
 --u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
 --timescale T  velocity time scale, for example 2d, sets prior scales
 --model-prior P,...  prior probabilities of the models (default: equal)
---method {{{",".join(METHODS)}}}<=auto>  method for the evidence; auto integrates exactly where
-    possible, else samples; laplace is the paper's approximation; options after a colon, as in
-    bridge:draws=2000
+--method METHOD<=auto>  method for the evidence, {", ".join(METHODS[:-1])} or {METHODS[-1]}; auto
+    integrates exactly where possible, else samples; laplace is the paper's approximation; options
+    after a colon, as in bridge:draws=2000
 --seed SEED<int=0>  random seed for sampling methods
 --coords {{natural,log}}<=natural>  parameter coordinates of Laplace's method; natural as in the
     paper

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from driftbayes.errors import DriftbayesError, did_you_mean, nearest
@@ -165,7 +166,7 @@ class Parser(argparse.ArgumentParser):
         text = super().format_help()
         if not self.examples:
             return text
-        return f"{text}\nexamples:\n" + "".join(f"  {line}\n" for line in self.examples)
+        return f"{text}\nexamples:\n" + "".join(f"{folded(line)}\n" for line in self.examples)
 
     def _suggestion(self, message: str) -> str:
         choice = _CHOICE.search(message)
@@ -196,6 +197,13 @@ def _name(action: argparse.Action) -> str:
     if action.option_strings:
         return "/".join(action.option_strings)
     return str(action.metavar or action.dest)
+
+
+def folded(line: str) -> str:
+    """Fold a long command line before an option, so that it can still be copied to a shell."""
+    whole = re.sub(" (?!-)", "\0", line)
+    lines = wrap(whole, 76, subsequent_indent="    ", break_on_hyphens=False)
+    return " \\\n".join(f"  {part}" for part in lines).replace("\0", " ")
 
 
 class Commands(dict[str, Parser]):

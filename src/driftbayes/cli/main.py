@@ -99,7 +99,7 @@ _SUMMARY = (
 _FIRST_STEPS = (
     "driftbayes example drifters                    # write a file to start with",
     "driftbayes info tracks.csv                     # describe a file",
-    "driftbayes compare tracks.csv --tau 0.5        # compare models at one sampling time",
+    "driftbayes compare tracks.csv --tau 0.5        # compare at one sampling time",
     "driftbayes report tracks.csv                   # write a full report",
     "driftbayes compare --help                      # show options and examples",
 )

@@ -1,5 +1,8 @@
 """Describe trajectories and displacements; large data are described from their beginning."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from driftbayes.aliases import public
@@ -13,6 +16,8 @@ from driftbayes.typing import FloatArray, IntArray
 # With more than `_LARGE` points, the recording interval is found from the first ones, in seconds
 # less.
 _LARGE, _FIRST = 1_000_000, 100_000
+# Entries of a provenance that are shown elsewhere, or only needed by the program.
+_NOT_ORIGIN = ("notes", "plane", "time_origin", "guessed", "files", "reading")
 
 
 @summarise.register
@@ -56,6 +61,45 @@ def describe_trajectories(trajectories: Trajectories) -> Card:
         facts.append(("source", str(source)))
     headline = f"{trajectories.n_trajectories:,} in {trajectories.n_dim}D, {n:,} points"
     return Card("Trajectories", headline, (*facts,))
+
+
+def origin_facts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Describe where data come from and how they were read, in words.
+
+    Args:
+        provenance: Provenance of trajectories or of a scan.
+
+    Example:
+        >>> origin_facts({"source": "a.csv", "units": {"length": ["m", "km"], "time": ["", "d"]}})
+        [('source', 'a.csv'), ('units', 'length from m to km, time assumed in d')]
+    """
+    return [
+        (key.replace("_", " "), _origin_text(key, value))
+        for key, value in provenance.items()
+        if key not in _NOT_ORIGIN
+    ]
+
+
+def _origin_text(key: str, value: Any) -> str:
+    """Describe an entry of a provenance, which in a file of others may be anything."""
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, Mapping):
+        if key == "units":
+            value = {name: _change(*units) for name, units in value.items()}
+        return ", ".join(f"{name} {part}" for name, part in value.items())
+    if not isinstance(value, list | tuple):
+        return str(value)
+    if key == "quality" and all(isinstance(record, Mapping) for record in value):
+        counts = [(record.get("check"), record.get("n_observations")) for record in value]
+        found = [f"{check} ({n:,} positions)" for check, n in counts if n]
+        return ", ".join(found) or "nothing to repair"
+    return ", ".join("-" if part is None else _origin_text("", part) for part in value)
+
+
+def _change(old: object, new: object = "") -> str:
+    """Describe how a unit was changed; data without one were taken to be in the new unit."""
+    return f"from {old} to {new}" if old else f"assumed in {new}"
 
 
 @summarise.register

@@ -17,14 +17,13 @@ __all__ = [
     "rotated",
 ]
 
-import warnings
 from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories, running_sum
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import DriftbayesError, warn
 from driftbayes.typing import FloatArray
 
 Frame = Literal["auto", "local", "transported"]
@@ -73,20 +72,16 @@ def on_plane(
     if frame == "auto":
         frame = "transported" if polar else "local"
     elif frame == "local" and polar:
-        warnings.warn(
+        warn(
             f"latitudes up to {np.abs(lat).max():.1f} degrees, where east and north turn along a "
-            "path; use the transported frame (--frame transported)",
-            DriftbayesWarning,
-            stacklevel=2,
+            "path; use the transported frame (--frame transported)"
         )
     steps, _ = along_path(trajectories.positions[rows], same, radius, frame)
     longest = float(np.hypot(*steps.T).max(initial=0.0))
     if longest > _LONG_STEP:
-        warnings.warn(
+        warn(
             f"a step of {longest / 1000:.0f} km between two positions is not local; its direction "
-            "is that at its midpoint. Look for a wrong position or a long gap",
-            DriftbayesWarning,
-            stacklevel=2,
+            "is that at its midpoint. Look for a wrong position or a long gap"
         )
     positions = np.full(trajectories.positions.shape, np.nan)
     # Sums of whole numbers of micrometres are exact, so that a trajectory does not depend on those

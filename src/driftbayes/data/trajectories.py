@@ -1,7 +1,6 @@
 """Trajectories: positions of particles at known times."""
 
 import hashlib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -15,14 +14,7 @@ from driftbayes._version import __version__
 from driftbayes.aliases import public
 from driftbayes.data import schema
 from driftbayes.data.units import TIME, in_units, readable
-from driftbayes.errors import (
-    DriftbayesError,
-    DriftbayesWarning,
-    NothingLeftError,
-    did_you_mean,
-    expect,
-    shown,
-)
+from driftbayes.errors import DriftbayesError, NothingLeftError, did_you_mean, expect, shown, warn
 from driftbayes.representation import Described
 from driftbayes.typing import FloatArray, IntArray, StrArray
 
@@ -543,11 +535,9 @@ class Trajectories(Described):
             turns = np.where(same, np.round(steps / length), 0.0)
             shortest = np.abs(steps - turns * length)[same]
             if shortest.size and shortest.max() > 0.4 * length:
-                warnings.warn(
+                warn(
                     f"steps of up to {shortest.max() / length:.0%} of the period along "
-                    f"{AXES[axis]}: unwrapping is ambiguous near half a period; record more often",
-                    DriftbayesWarning,
-                    stacklevel=2,
+                    f"{AXES[axis]}: unwrapping is ambiguous near half a period; record more often"
                 )
             positions[rows, axis] -= running_sum(turns, same) * length
         return replace(

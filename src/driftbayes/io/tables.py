@@ -1,7 +1,6 @@
 """Read tables with one row per observation, CSV or Parquet, of driftbayes or other programs."""
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 
 from driftbayes.data import schema
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import ColumnsError, DataWarning, DriftbayesError
+from driftbayes.errors import ColumnsError, DataWarning, DriftbayesError, warn
 from driftbayes.io import cells, csv_text, reading
 from driftbayes.io.dates import is_iso_date, is_other_date, parse_clocks, parse_times
 from driftbayes.io.ids import BadCellError, id_array
@@ -230,7 +229,7 @@ def _without_fills(
         f"{what} a fill value (the first {value:g}{at}) and treated as missing; "
         "--missing none keeps every number"
     )
-    warnings.warn(f"{contents.source!r}: {note}", DataWarning, stacklevel=2)
+    warn(f"{contents.source!r}: {note}", DataWarning)
     notes.append(note)
     return [np.where(is_fill, np.nan, axis) for axis in axes]
 

@@ -3,7 +3,6 @@
 __all__ = ["Gaussians", "PresenceMap", "presence_map"]
 
 import json
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from driftbayes.comparison.regions import cell_axes
 from driftbayes.data.sphere import metres_per_degree
 from driftbayes.data.tangent import LastFixes
 from driftbayes.data.units import readable_unit
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import DriftbayesError, warn
 from driftbayes.representation import Card, Described, Table, describe, number, summarise, with_unit
 from driftbayes.typing import FloatArray
 
@@ -278,11 +277,9 @@ def _on_earth(gaussians: Gaussians, fixes: LastFixes) -> tuple[FloatArray, Float
         )
     change = float((np.tan(np.radians(np.abs(lat))) * np.radians(sds[..., 1])).max())
     if change > _MAX_CHANGE:
-        warnings.warn(
+        warn(
             f"a degree of longitude changes by {change:.0%} over one standard deviation of the "
-            "forecast, but the map treats it as constant; use shorter horizons, or members (-o)",
-            DriftbayesWarning,
-            stacklevel=4,
+            "forecast, but the map treats it as constant; use shorter horizons, or members (-o)"
         )
     return means, sds, last
 

@@ -30,6 +30,7 @@ from driftbayes.comparison.describe import (
     uses_all_fixes,
 )
 from driftbayes.comparison.scan import is_consistent
+from driftbayes.data.describe import origin_facts
 from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference.describe import MODEL_FIELDS, evidence_rows, posterior_panels
@@ -187,7 +188,8 @@ def build_report(
     page = render(
         "driftbayes.report",
         "report.html",
-        **{"heading": heading, "source": source, "origin": origin, "scan": scan, "first": first},
+        **{"heading": heading, "source": source, "origin": origin_facts(origin)},
+        **{"scan": scan, "first": first},
         **{"taus": taus, "tables": tables, "panels": panels, "sections": sections, "time": time},
         n_particles=[comparison.n_particles for comparison in scan.comparisons],
         n_displacements=[comparison.n_displacements for comparison in scan.comparisons],

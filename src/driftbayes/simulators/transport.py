@@ -2,14 +2,13 @@
 
 __all__ = ["presence_in_space"]
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import DriftbayesError, warn
 from driftbayes.fields.fokker_planck import Field, FokkerPlanck, Grid
 from driftbayes.prediction.presence import PresenceMap
 from driftbayes.simulators.gridded import GriddedDispersion
@@ -94,11 +93,9 @@ def presence_in_space(
         raise DriftbayesError(msg)
     share = float(inside.mean())
     if share < 1:
-        warnings.warn(
+        warn(
             f"{int((~inside).sum())} of {len(inside)} particles are outside {dispersion.title}; "
-            "they stay there and count as outside the grid",
-            DriftbayesWarning,
-            stacklevel=2,
+            "they stay there and count as outside the grid"
         )
     out = np.zeros((len(horizons), *(len(e) - 1 for e in grid.edges)))
     fields = draws or (dispersion,)
@@ -112,11 +109,9 @@ def presence_in_space(
             out[i] += p / len(fields)
     rim = out[-1].sum() - out[-1, 1:-1, 1:-1].sum()
     if rim > _MAX_AT_WALLS:
-        warnings.warn(
+        warn(
             f"{rim:.0%} of the probability lies in the outermost cells of {dispersion.title}, "
-            "whose edges reflect; use shorter horizons, or a map of a larger region",
-            DriftbayesWarning,
-            stacklevel=2,
+            "whose edges reflect; use shorter horizons, or a map of a larger region"
         )
     source = f"averaged {dispersion.title.removeprefix('the ')}, without its posterior errors"
     if draws:

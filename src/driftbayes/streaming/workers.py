@@ -2,7 +2,6 @@
 
 import os
 import time
-import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
@@ -11,7 +10,7 @@ from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import DriftbayesError, warn
 from driftbayes.processes import Child, ChildDied, single_threaded
 
 if TYPE_CHECKING:
@@ -265,11 +264,9 @@ def _on_cluster(address: str, job: _Job[Item, Result]) -> Result:
 def _warn_if_open(address: str) -> None:
     parts = urlsplit(address)
     if parts.scheme != "tls" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
-        warnings.warn(
+        warn(
             f"the connection to {address!r} is not encrypted, and its scheduler runs code from "
-            "any client; use a cluster with certificates (tls://)",
-            DriftbayesWarning,
-            stacklevel=4,
+            "any client; use a cluster with certificates (tls://)"
         )
 
 

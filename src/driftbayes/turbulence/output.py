@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import platform
-import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes._version import __version__
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import DriftbayesError, warn
 from driftbayes.storage import atomic_path
 from driftbayes.storage.atomic import write_netcdf
 from driftbayes.storage.zarr import create_group, open_array
@@ -101,11 +100,7 @@ def load_checkpoint(directory: Path) -> Checkpoint | None:
         except FileNotFoundError:
             continue
         except _DAMAGES as error:
-            warnings.warn(
-                f"{name} is damaged ({error}); resuming from the previous one, or from the start",
-                DriftbayesWarning,
-                stacklevel=2,
-            )
+            warn(f"{name} is damaged ({error}); resuming from the previous one, or from the start")
     return None
 
 

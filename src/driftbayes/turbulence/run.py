@@ -10,7 +10,6 @@ __all__ = ["CFL_LIMIT", "CFL_START", "Progress", "resume", "run"]
 
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
 
-from driftbayes.errors import DriftbayesError, DriftbayesWarning
+from driftbayes.errors import DriftbayesError, warn
 from driftbayes.storage.leftovers import sweep
 from driftbayes.turbulence.budgets import ROW, Spectra, diagnostics_row, shells, spectra
 from driftbayes.turbulence.config import GIVEN, RunConfig
@@ -130,11 +129,9 @@ def resume(
             checkpoint = _initial_checkpoint(flow, config, zeta)
         _check_checkpoint(folder, checkpoint, flow, config)
         if not output.verify(checkpoint.written, len(checkpoint.spectra)) or not hashes:
-            warnings.warn(
+            warn(
                 f"the run in {str(folder)!r} was started by an earlier version without checksums; "
-                "later changes or damage cannot be detected",
-                DriftbayesWarning,
-                stacklevel=2,
+                "later changes or damage cannot be detected"
             )
         _Runner(flow, output, seeds, checkpoint_seconds, progress).advance(checkpoint)
     return folder
@@ -224,11 +221,9 @@ class _Runner:
         if cfl <= CFL_LIMIT and np.isfinite(row["enstrophy_mean"]):
             if cfl > CFL_WARNING and not self.warned:
                 self.warned = True
-                warnings.warn(
+                warn(
                     f"the CFL number is {cfl:.2f} at t = {row['time']:g}; the run will stop beyond "
-                    f"{CFL_LIMIT}",
-                    DriftbayesWarning,
-                    stacklevel=2,
+                    f"{CFL_LIMIT}"
                 )
             return
         self.output.save(before)
@@ -395,11 +390,9 @@ def _compare_versions(before: Mapping[str, str]) -> None:
         f"{name} {before[name]} → {now[name]}" for name in now if before.get(name) != now[name]
     ]
     if changed:
-        warnings.warn(
+        warn(
             f"the run was started with other versions ({', '.join(changed)}); its numbers from "
-            "here on may differ in the last digits from those of an uninterrupted run",
-            DriftbayesWarning,
-            stacklevel=3,
+            "here on may differ in the last digits from those of an uninterrupted run"
         )
 
 

@@ -15,7 +15,6 @@ __all__ = [
     "with_doubts",
 ]
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +30,14 @@ from driftbayes.data.sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import SPEED, TIME, Dimension, in_units, readable, times_in
 from driftbayes.diagnostics.scales import lag_one_doubts
-from driftbayes.errors import DataWarning, DependenceWarning, DriftbayesError, PriorWarning, expect
+from driftbayes.errors import (
+    DataWarning,
+    DependenceWarning,
+    DriftbayesError,
+    PriorWarning,
+    expect,
+    warn,
+)
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.likelihood import SummedDisplacements
 from driftbayes.models import MODELS, AbstractModel, model_named
@@ -186,7 +192,7 @@ def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displa
         _warn_of_strays(tracks)
     if data.n_unused:
         what = "1 trajectory is" if data.n_unused == 1 else f"{data.n_unused} trajectories are"
-        warnings.warn(f"{what} too short for this tau and not used", DataWarning, stacklevel=4)
+        warn(f"{what} too short for this tau and not used", DataWarning)
     _warn_of_dropped([data], cut)
     return data
 
@@ -199,11 +205,10 @@ def _warn_of_dropped(many: Sequence[Displacements], cut: Cut) -> None:
     if not shares:
         return
     taus = ", ".join(readable(d.tau, d.time_unit) for d in many if d.n_dropped)
-    warnings.warn(
+    warn(
         f"{'; '.join(shares)} steps fill no window of {cut.n_tau} steps (tau = {taus}) and are "
         "not used; omit --n-tau to use all",
         DataWarning,
-        stacklevel=4,
     )
 
 
@@ -223,7 +228,7 @@ def as_tau(tau: Any, tracks: Trajectories) -> float | None:
 def _warn_of_strays(tracks: Trajectories) -> None:
     """Warn of intervals that are not multiples of the recording interval."""
     if tracks.stray_note:
-        warnings.warn(tracks.stray_note, DataWarning, stacklevel=5)
+        warn(tracks.stray_note, DataWarning)
 
 
 def with_doubts(
@@ -279,11 +284,7 @@ def warn_if_dependent(comparisons: Sequence[Comparison]) -> None:
     at = f"at tau = {readable(comparison.tau, comparison.time_unit)}"
     missing = ", ".join(comparison.missing_models)
     remedy = f"; {missing} model the shared motion" if missing else ""
-    warnings.warn(
-        f"{at} {found['sentence']}{text}{remedy}; see `driftbayes dependence`",
-        DependenceWarning,
-        stacklevel=4,
-    )
+    warn(f"{at} {found['sentence']}{text}{remedy}; see `driftbayes dependence`", DependenceWarning)
 
 
 def _lag_one_clauses(
@@ -298,7 +299,7 @@ def _lag_one_clauses(
     is_brownian = comparison.best.partition("+")[0] == "brownian"
     at = f"at tau = {readable(data.tau, data.time_unit)}"
     for clause, sentence in lag_one_doubts(data, options, is_every_fix=is_every_fix):
-        warnings.warn(f"{at} {sentence}", DataWarning, stacklevel=5)
+        warn(f"{at} {sentence}", DataWarning)
         # Blur and drift matter only if a model with memory is favoured.
         if not is_brownian or clause.startswith("measurement"):
             yield clause
@@ -372,7 +373,7 @@ def hypotheses_for(
         time = in_units(scales.time, TIME, tracks.units, "timescale")
     made = make_hypotheses(names, tracks, priors=given, u_rms=u_rms, timescale=time, tau=tau)
     if made.from_data:
-        warnings.warn(made.note, PriorWarning, stacklevel=4)
+        warn(made.note, PriorWarning)
     by_name = dict(zip(names, made.hypotheses, strict=True))
     every = [model if isinstance(model, Hypothesis) else by_name[model] for model in wanted]
     return HypothesisSet(tuple(every), made.from_data, made.note)

@@ -2,14 +2,13 @@
 
 __all__ = ["segments"]
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.data.sampling import Cut, Displacements
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import Dimension, in_units, readable
 from driftbayes.diagnostics.scales import lag_one_doubts
-from driftbayes.errors import DataWarning
+from driftbayes.errors import DataWarning, warn
 from driftbayes.inference import Hypothesis
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
@@ -75,7 +74,7 @@ def segments(
     if n_alone:
         what, verb = ("1 track has", "is") if n_alone == 1 else (f"{n_alone} tracks have", "are")
         text = f"{what} only one step at this tau, cannot change, and {verb} not used"
-        warnings.warn(text, DataWarning, stacklevel=3)
+        warn(text, DataWarning)
     _warn_of_noise(data, hypothesis.name)
     return result
 
@@ -86,10 +85,9 @@ def _warn_of_noise(data: Displacements, model: str) -> None:
         return
     for clause, _ in lag_one_doubts(data, ("mean", "blur"), is_every_fix=False):
         if clause.startswith("measurement"):
-            warnings.warn(
+            warn(
                 f"successive steps anticorrelate at tau = {readable(data.tau, data.time_unit)}, as "
                 f"expected from measurement errors or confinement, but {model} has neither; give a "
                 "known error (--noise SD), or use a longer sampling time",
                 DataWarning,
-                stacklevel=4,
             )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.data.describe import describe_trajectories
+from driftbayes.data.describe import describe_trajectories, origin_facts
 from driftbayes.data.sampling import displacements
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import is_length, is_time, readable, readable_unit
@@ -241,9 +241,8 @@ class Overview:
         ]
         rows += [["note", note] for note in facts["notes"]]
         rows += [["warning", warning] for warning in self.warnings]
-        hidden = ("notes", "plane", "time_origin", "guessed", "files")
-        others = {k: v for k, v in facts["provenance"].items() if k not in hidden}
-        rows.append(["provenance", ", ".join(f"{key}: {value}" for key, value in others.items())])
+        origin = origin_facts(facts["provenance"])
+        rows.append(["provenance", ", ".join(f"{name}: {text}" for name, text in origin)])
         rows.append(["fingerprint", facts["data_fingerprint"]])
         if facts["suggested_command"] is not None:
             what = str(self.suggested_taus)

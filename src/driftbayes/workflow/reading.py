@@ -11,7 +11,6 @@ __all__ = [
     "with_reading",
 ]
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -31,7 +30,7 @@ from driftbayes.data.units import (
     positive_in_units,
     time_factor,
 )
-from driftbayes.errors import DataWarning, DriftbayesError, did_you_mean, expect
+from driftbayes.errors import DataWarning, DriftbayesError, did_you_mean, expect, warn
 from driftbayes.io import read_trajectories
 from driftbayes.io.formats import may_be_several
 from driftbayes.magnitudes import checked
@@ -132,7 +131,7 @@ def check_quality(tracks: Trajectories, qc: str | None) -> Trajectories:
     if qc is not None:
         return quality.apply(tracks, qc)
     for note in quality.inspect(tracks).notes:
-        warnings.warn(note, DataWarning, stacklevel=3)
+        warn(note, DataWarning)
     return tracks
 
 
@@ -287,7 +286,7 @@ def _converted(tracks: Trajectories, units: str) -> Trajectories:
             )
         if not unit:
             msg = f"the data have no unit of {what}; the given unit {new} is assumed"
-            warnings.warn(msg, DataWarning, stacklevel=2)
+            warn(msg, DataWarning)
         factors[what] = finders[what](unit, new) if unit else (1.0, new)
     if not factors:
         return tracks
@@ -369,7 +368,7 @@ class FileInBlocks:
         self._remember(provenance)
         self.recording_interval = tally.recording_interval
         if tally.stray_note:
-            warnings.warn(tally.stray_note, DataWarning, stacklevel=4)
+            warn(tally.stray_note, DataWarning)
         return tally
 
     def sample(self) -> Trajectories:
@@ -384,7 +383,7 @@ class FileInBlocks:
             f"using {found.n_trajectories:,} of {tally.n_trajectories:,} trajectories "
             f"({len(found.times):,} of {tally.n_points:,} positions), chosen by a hash"
         )
-        warnings.warn(text, DataWarning, stacklevel=4)
+        warn(text, DataWarning)
         return replace(found, provenance=self.provenance)
 
     def _how(self) -> "tuple[ReadOptions, dict[str, Any]]":
