@@ -16,7 +16,7 @@ __all__ = [
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.special import expit, gammaincinv, gammaln, log_expit, ndtri, zeta
@@ -27,6 +27,12 @@ from driftbayes.magnitudes import checked
 from driftbayes.precision import as_float, in_double_precision
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray
+
+# An array, or a number, which NumPy returns in place of an array without axes.
+if TYPE_CHECKING:
+    Numbers: TypeAlias = FloatArray
+else:
+    Numbers: TypeAlias = FloatArray | float
 
 
 def _require(name: str, value: Any, *, condition: bool, expected: str) -> None:
@@ -53,11 +59,11 @@ class AbstractPrior(ABC):
         return f"{type(self).__name__}({numbers})"
 
     @abstractmethod
-    def log_density(self, theta: FloatArray) -> FloatArray:
+    def log_density(self, theta: Numbers) -> Numbers:
         """Return ln p(θ), normalised; minus infinity outside the support."""
 
     @abstractmethod
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Numbers) -> Numbers:
         """Return the quantile of θ at a probability."""
 
     @abstractmethod
@@ -77,21 +83,21 @@ class AbstractPrior(ABC):
         """Return the text from which `parse_prior` makes this prior, with up to `digits` digits."""
 
     @in_double_precision
-    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> FloatArray:
+    def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Numbers:
         """Draw independent samples."""
         import jax
 
         return self.quantile(np.asarray(jax.random.uniform(key, shape)))
 
-    def from_unconstrained(self, z: FloatArray) -> FloatArray:
+    def from_unconstrained(self, z: Numbers) -> Numbers:
         """Return θ at the unconstrained coordinate z."""
         return np.exp(z)
 
-    def to_unconstrained(self, theta: FloatArray) -> FloatArray:
+    def to_unconstrained(self, theta: Numbers) -> Numbers:
         """Return the unconstrained coordinate of θ."""
         return np.log(theta)
 
-    def log_jacobian(self, z: FloatArray) -> FloatArray:
+    def log_jacobian(self, z: Numbers) -> Numbers:
         """Return ln |dθ/dz|."""
         return z
 
@@ -114,10 +120,10 @@ class Exponential(AbstractPrior):
         _set(self, scale=as_float(mean))
         _check_positive("the mean of an exponential prior", self.scale)
 
-    def log_density(self, theta: FloatArray) -> FloatArray:
+    def log_density(self, theta: Numbers) -> Numbers:
         return np.where(theta > 0, -theta / self.scale - np.log(self.scale), -np.inf)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Numbers) -> Numbers:
         return -self.scale * np.log1p(-probability)
 
     def mean(self) -> float:
@@ -153,12 +159,12 @@ class Gamma(AbstractPrior):
         _set(self, scale=as_float(mean) / self.shape)
         _check_positive("the mean of a gamma prior", self.mean())
 
-    def log_density(self, theta: FloatArray) -> FloatArray:
+    def log_density(self, theta: Numbers) -> Numbers:
         x = np.where(theta > 0, theta, 1.0) / self.scale
         value = (self.shape - 1) * np.log(x) - x - gammaln(self.shape) - np.log(self.scale)
         return np.where(theta > 0, value, -np.inf)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Numbers) -> Numbers:
         return np.asarray(gammaincinv(self.shape, probability) * self.scale)
 
     def mean(self) -> float:
@@ -194,13 +200,13 @@ class LogNormal(AbstractPrior):
         _check_positive("the median of a lognormal prior", self.median)
         _check_positive("the sigma of a lognormal prior", self.sigma)
 
-    def log_density(self, theta: FloatArray) -> FloatArray:
+    def log_density(self, theta: Numbers) -> Numbers:
         log_theta = np.log(np.where(theta > 0, theta, 1.0))
         score = (log_theta - np.log(self.median)) / self.sigma
         value = -0.5 * score**2 - log_theta - np.log(self.sigma) - 0.5 * np.log(2 * np.pi)
         return np.where(theta > 0, value, -np.inf)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Numbers) -> Numbers:
         return self.median * np.exp(self.sigma * ndtri(probability))
 
     def mean(self) -> float:
@@ -239,11 +245,11 @@ class Uniform(AbstractPrior):
             expected="finite with 0 <= low < high (an improper prior has no evidence)",
         )
 
-    def log_density(self, theta: FloatArray) -> FloatArray:
+    def log_density(self, theta: Numbers) -> Numbers:
         inside = (theta >= self.low) & (theta <= self.high)
         return np.where(inside, -np.log(self.high - self.low), -np.inf)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Numbers) -> Numbers:
         return self.low + (self.high - self.low) * probability
 
     def mean(self) -> float:
@@ -264,15 +270,15 @@ class Uniform(AbstractPrior):
     def describe(self, digits: int | None = None) -> str:
         return f"uniform:{_text(self.low, digits)}:{_text(self.high, digits)}"
 
-    def from_unconstrained(self, z: FloatArray) -> FloatArray:
+    def from_unconstrained(self, z: Numbers) -> Numbers:
         return self.low + (self.high - self.low) * expit(z)
 
-    def to_unconstrained(self, theta: FloatArray) -> FloatArray:
+    def to_unconstrained(self, theta: Numbers) -> Numbers:
         # Clipped, as z is infinite at the bounds.
         fraction = np.clip((theta - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
         return np.log(fraction) - np.log1p(-fraction)
 
-    def log_jacobian(self, z: FloatArray) -> FloatArray:
+    def log_jacobian(self, z: Numbers) -> Numbers:
         return np.log(self.high - self.low) + log_expit(z) + log_expit(-z)
 
 
@@ -295,11 +301,11 @@ class Normal(AbstractPrior):
         _set(self, center=as_float(mean), sd=as_float(sd))
         _check_positive("the sd of a normal prior", self.sd)
 
-    def log_density(self, theta: FloatArray) -> FloatArray:
+    def log_density(self, theta: Numbers) -> Numbers:
         score = (theta - self.center) / self.sd
         return -0.5 * score**2 - np.log(self.sd) - 0.5 * np.log(2 * np.pi)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Numbers) -> Numbers:
         return self.center + self.sd * ndtri(probability)
 
     def mean(self) -> float:
@@ -314,13 +320,13 @@ class Normal(AbstractPrior):
     def describe(self, digits: int | None = None) -> str:
         return f"normal:{_text(self.center, digits)}:{_text(self.sd, digits)}"
 
-    def from_unconstrained(self, z: FloatArray) -> FloatArray:
+    def from_unconstrained(self, z: Numbers) -> Numbers:
         return z
 
-    def to_unconstrained(self, theta: FloatArray) -> FloatArray:
+    def to_unconstrained(self, theta: Numbers) -> Numbers:
         return theta
 
-    def log_jacobian(self, z: FloatArray) -> FloatArray:
+    def log_jacobian(self, z: Numbers) -> Numbers:
         return np.zeros_like(z)
 
 
@@ -341,11 +347,11 @@ class Fixed(AbstractPrior):
         finite = bool(np.isfinite(self.value))
         _require("a fixed value", self.value, condition=finite, expected="a finite number")
 
-    def log_density(self, theta: FloatArray) -> FloatArray:
+    def log_density(self, theta: Numbers) -> Numbers:
         # With respect to the counting measure at the value.
         return np.where(theta == self.value, 0.0, -np.inf)
 
-    def quantile(self, probability: FloatArray) -> FloatArray:
+    def quantile(self, probability: Numbers) -> Numbers:
         return np.full(np.shape(probability), self.value)
 
     def mean(self) -> float:

@@ -25,7 +25,7 @@ from driftbayes.errors import DriftbayesError, did_you_mean, expect
 from driftbayes.jax_typing import ScalarLike
 from driftbayes.likelihood.moments import AnyArray
 from driftbayes.models import AbstractModel, as_template
-from driftbayes.priors import AbstractPrior, Fixed, Uniform
+from driftbayes.priors import AbstractPrior, Fixed, Numbers, Uniform
 from driftbayes.representation import Described
 from driftbayes.typing import FloatArray
 
@@ -150,7 +150,7 @@ class Hypothesis(Described):
         """Return the model with parameters θ."""
         return self.model(**self.values(theta))
 
-    def log_prior(self, theta: FloatArray) -> FloatArray:
+    def log_prior(self, theta: FloatArray) -> Numbers:
         """Compute ln p(θ | M) at points θ, (..., parameter)."""
         return self.log_priors(theta).sum(axis=-1)
 
@@ -174,7 +174,7 @@ class Hypothesis(Described):
         """Compute ln |dθ/dz| of each parameter at points z, (..., parameter)."""
         return self._each(z, lambda prior, values: prior.log_jacobian(values))
 
-    def unconstrained_log_prior(self, z: FloatArray) -> FloatArray:
+    def unconstrained_log_prior(self, z: FloatArray) -> Numbers:
         """Compute ln of the prior density of z at points z, (..., parameter)."""
         each = self.log_priors(self.from_unconstrained(z)) + self.log_jacobians(z)
         return each.sum(axis=-1)
