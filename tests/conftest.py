@@ -8,6 +8,7 @@ import sys
 import zlib
 from collections import Counter
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 
 # One thread of linear algebra for each worker: with more, those of one spin while they wait for a
@@ -65,7 +66,7 @@ settings.load_profile("driftbayes")
 
 # Linux allows a process 65,530 stretches of memory. Every compiled program holds several, and JAX
 # keeps them all: the suite, in one process, would pass the limit and be aborted.
-_MAX_MAPPINGS = 25_000
+_MAX_MAPPINGS = 35_000
 
 
 # The older emitters of XLA, one part per program and short vectors: compiling takes a third of the
@@ -126,11 +127,17 @@ def quickly_compiled(request):
         jax.config.update("jax_disable_most_optimizations", is_quick)
 
 
-@pytest.fixture(autouse=True, scope="module")
+_TESTS_RUN = count(1)
+
+
+@pytest.fixture(autouse=True)
 def _forget_compiled_programs():
+    """Look now and then, as one file may have a thousand cases, each with programs of its own."""
     yield
     mappings = Path("/proc/self/maps")
-    if mappings.exists() and len(mappings.read_bytes().splitlines()) > _MAX_MAPPINGS:
+    if next(_TESTS_RUN) % 20 or not mappings.exists():
+        return
+    if len(mappings.read_bytes().splitlines()) > _MAX_MAPPINGS:
         jax.clear_caches()
         gc.collect()
 
