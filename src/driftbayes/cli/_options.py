@@ -29,6 +29,7 @@ __all__ = [
 import argparse
 import shlex
 from collections.abc import Sequence
+from contextlib import ExitStack
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -274,7 +275,9 @@ def _is_streamed(args: argparse.Namespace, *, sums: bool) -> bool:
         return False
     from driftbayes.io.formats import contents_of, estimated_points
 
-    if estimated_points(contents_of(args.file)) < _MIN_STREAMED:
+    with ExitStack() as stack:
+        n_points = estimated_points(contents_of(args.file, stack))
+    if n_points < _MIN_STREAMED:
         return False
     from driftbayes.models import MODELS, model_named
     from driftbayes.streaming import check_streamable

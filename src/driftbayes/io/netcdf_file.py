@@ -7,6 +7,7 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -39,29 +40,25 @@ _MAX_SEARCH = 2**30
 
 def load(path: PathLike) -> "xr.Dataset":
     """Load a NetCDF file, with packed numbers unpacked and times left as numbers."""
-    with _opened(path, lazily=False) as dataset:
+    with _raw(path) as opened, _dataset(*opened, lazily=False) as dataset:
         return dataset.load()
 
 
 @contextmanager
-def open_file(path: PathLike) -> "Iterator[xr.Dataset]":
-    """Open a NetCDF file lazily, without decoding numbers.
+def opened(path: PathLike) -> Iterator[dict[str, Any]]:
+    """Open a NetCDF file, and describe it by fields of `Contents`.
 
-    Damaged variables are dropped; `dataset.encoding["damaged"]` maps their names to messages.
+    Its dataset is opened lazily, without decoding numbers. Damaged variables are dropped;
+    `dataset.encoding["damaged"]` maps their names to messages.
     """
-    with _opened(path, lazily=True) as dataset:
-        yield dataset
-
-
-def describe(path: PathLike) -> dict[str, Any]:
-    """Return names, dimensions and attributes of a file, as fields of `Contents`."""
-    with _raw(path) as (_, _, netcdf):
+    with _raw(path) as (file, raw, netcdf):
         variables = netcdf.variables
-        return {
+        yield {
             "names": tuple(variables),
             "dims": {name: tuple(map(str, v.dimensions)) for name, v in variables.items()},
             "attributes": dict(netcdf.attrs),
             "variable_attributes": {name: dict(v.attrs) for name, v in variables.items()},
+            "dataset": partial(_dataset, file, raw, netcdf, lazily=True),
         }
 
 
@@ -90,45 +87,44 @@ def _raw(path: PathLike) -> "Iterator[tuple[Path, h5py.File, Any]]":
 
 
 @contextmanager
-def _opened(path: PathLike, *, lazily: bool) -> "Iterator[xr.Dataset]":
+def _dataset(file: Path, raw: "h5py.File", netcdf: Any, *, lazily: bool) -> "Iterator[xr.Dataset]":
     import xarray as xr
     from xarray.backends import H5NetCDFStore
 
-    with _raw(path) as (file, raw, netcdf):
-        variables = netcdf.variables
-        check_names(file, len(variables), "variables")
-        damaged = {}
-        budget = Budget(f"{file.name!r}")
-        for name in variables:
-            try:
-                stored = _stored(raw, name)
-                shape = variables[name].shape
-                check_size(stored, shape, name, file)
-                if not lazily:
-                    check_chunks(stored, name, file)
-                    # The stored values, and the unpacked floats.
-                    n_values = math.prod(map(int, shape))
-                    budget.claim(n_values * (stored.dtype.itemsize + 8))
-            except DriftbayesError as error:
-                if not lazily:
-                    raise
-                # Reported only if the variable is used.
-                damaged[name] = str(error)
-        with xr.open_dataset(
-            H5NetCDFStore(netcdf),
-            mask_and_scale=not lazily,
-            decode_times=False,
-            decode_timedelta=False,
-            drop_variables=list(damaged),
-            # Do not read the coordinates of dimensions in advance.
-            create_default_indexes=not lazily,
-        ) as dataset:
-            dataset.encoding["damaged"] = damaged
-            if lazily:
-                dataset.encoding["check_chunks"] = lambda name: check_chunks(
-                    _stored(raw, name), name, file
-                )
-            yield dataset
+    variables = netcdf.variables
+    check_names(file, len(variables), "variables")
+    damaged = {}
+    budget = Budget(f"{file.name!r}")
+    for name in variables:
+        try:
+            stored = _stored(raw, name)
+            shape = variables[name].shape
+            check_size(stored, shape, name, file)
+            if not lazily:
+                check_chunks(stored, name, file)
+                # The stored values, and the unpacked floats.
+                n_values = math.prod(map(int, shape))
+                budget.claim(n_values * (stored.dtype.itemsize + 8))
+        except DriftbayesError as error:
+            if not lazily:
+                raise
+            # Reported only if the variable is used.
+            damaged[name] = str(error)
+    with xr.open_dataset(
+        H5NetCDFStore(netcdf),
+        mask_and_scale=not lazily,
+        decode_times=False,
+        decode_timedelta=False,
+        drop_variables=list(damaged),
+        # Do not read the coordinates of dimensions in advance.
+        create_default_indexes=not lazily,
+    ) as dataset:
+        dataset.encoding["damaged"] = damaged
+        if lazily:
+            dataset.encoding["check_chunks"] = lambda name: check_chunks(
+                _stored(raw, name), name, file
+            )
+        yield dataset
 
 
 def _stored(raw: "h5py.File", name: str) -> "h5py.Dataset":
