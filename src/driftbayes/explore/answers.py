@@ -216,11 +216,8 @@ def model_spread(
         taus: Sampling times.
         trajectories: Trajectories, for their measurement errors.
     """
-    import jax.numpy as jnp
-
-    theta = jnp.asarray([record.map[name] for name in hypothesis.names])
-    model: Any = hypothesis.at(theta)
-    values = {name: float(value) for name, value in hypothesis.values(theta).items()}
+    values = {**hypothesis.fixed, **record.map}
+    model: Any = hypothesis.model(**values)
     lags = np.resize(taus, max(_N_LAGS, len(taus)))
     errors = trajectories.position_sd
     known = 0.0 if errors is None else float(np.mean(errors[trajectories.observed] ** 2))
@@ -228,7 +225,7 @@ def model_spread(
     weights = np.exp(np.asarray(getattr(model, "log_weights", np.zeros(1))))
     spread = np.zeros(len(lags))
     for weight, member in zip(weights, classes, strict=True):
-        own = np.asarray(member.mean_square_displacement(jnp.asarray(lags)))
+        own = np.asarray(member.mean_square_displacement(lags))
         spread += weight * (own + 2 * (float(member.fix_variance()) + known))
     spread = spread[: len(taus)] * _mean_scale(hypothesis, values, record.derived)
     flow = [record.derived.get(f"flow_{i + 1}", 0.0) for i in range(trajectories.n_dim)]
