@@ -384,7 +384,7 @@ def sampled_runs(
         joined = np.diff(trajectories.trajectory_index[rows]) == 0
     else:
         joined = (np.diff(trajectories.grid_start[rows]) == 0) & (np.diff(index) == 1)
-    firsts, n_steps = _runs(joined)
+    firsts, n_steps = runs_of(joined)
     longest, total = int(n_steps.max(initial=0)), int(n_steps.sum())
     if n_tau is not None:
         firsts, n_steps = _cut_windows(
@@ -490,9 +490,9 @@ def stride_of(trajectories: Trajectories, tau: float | str) -> tuple[int, float]
     return stride, stride * dt
 
 
-def _runs(joined: np.ndarray) -> tuple[IntArray, IntArray]:
-    """Return start and number of steps of each run of joined samples."""
-    edges = np.diff(np.concatenate([[False], joined, [False]]).astype(np.int8))
+def runs_of(mask: np.ndarray) -> tuple[IntArray, IntArray]:
+    """Return start and length of each run of true values."""
+    edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
     firsts = np.flatnonzero(edges == 1)
     return firsts, np.flatnonzero(edges == -1) - firsts
 
