@@ -28,13 +28,13 @@ __all__ = [
 
 import argparse
 import shlex
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from driftbayes.cli import _console
+from driftbayes.cli import _console, _jax
 from driftbayes.cli._parser import Parser, figure, netcdf
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import checked
@@ -406,22 +406,30 @@ def model_names(args: argparse.Namespace) -> list[str]:
     return list(MODELS)
 
 
-def load_file_models(args: argparse.Namespace) -> None:
+@contextmanager
+def file_models(args: argparse.Namespace) -> Iterator[None]:
     """Run the files of models given as FILE.py:NAME, and replace these by the models' names.
 
-    Only the command line runs files; a name in a data file or in a request to `explore` never does.
+    The models are forgotten after the command. Only the command line runs files; a name in a data
+    file or in a request to `explore` never does.
     """
     where = "models" if isinstance(getattr(args, "models", None), str) else "name"
     text = getattr(args, where, None)
     if not isinstance(text, str) or ".py:" not in text:
+        yield
         return
-    from driftbayes.cli import _jax
-
     _jax.prepare_jax()
+    from driftbayes.models._named import SDES
     from driftbayes.sde.files import register_file_models
 
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    setattr(args, where, ",".join(register_file_models(names)))
+    known = set(SDES)
+    try:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        setattr(args, where, ",".join(register_file_models(names)))
+        yield
+    finally:
+        for name in set(SDES) - known:
+            del SDES[name]
 
 
 def without(words: Sequence[str], *options: str) -> list[str]:
