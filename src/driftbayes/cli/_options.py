@@ -191,13 +191,12 @@ def add_figure(parser: Parser, text: str = "write a figure") -> None:
         parser: The parser of a command.
         text: Help text.
     """
-    text = f"{text}: PNG, PDF or SVG"
-    parser.add_output("--figure", output=figure, metavar="FILE.png", help=text)
+    parser.add_output(f"--figure FILE.png  {text}: PNG, PDF or SVG", figure)
 
 
 def add_netcdf(parser: Parser, text: str) -> None:
     """Add the file of a result as NetCDF; `text` is its help."""
-    parser.add_output("-o", "--output", output=netcdf, metavar="FILE.nc", help=text)
+    parser.add_output(f"-o --output FILE.nc  {text}", netcdf)
 
 
 def add_streaming(parser: Parser) -> None:

@@ -27,15 +27,13 @@ def _add_arguments(parser: Parser) -> None:
         help=f"one of {', '.join(FILES)} (default: list them)",
     )
     parser.add_output(
-        "-o",
-        "--output",
-        output=Output(
+        "-o --output FILE  output file (default: the name of the example, in the working "
+        "directory)",
+        Output(
             suffixes=(".csv", ".parquet"),
             what="an example is a CSV or Parquet file",
             default=_default_path,
         ),
-        metavar="FILE",
-        help="output file (default: the name of the example, in the working directory)",
     )
 
 
