@@ -33,13 +33,13 @@ def _is_ours(contents: Contents) -> bool:
 
 def _layout_kind(contents: Contents) -> str:
     """Return the kind of layout of a dataset; empty if none is found."""
-    from driftbayes.io.layouts import find_layout
+    from driftbayes.io.layouts import COUNTS, find_layout
 
     try:
         layout = find_layout(contents)
     except DriftbayesError:
         return ""
-    is_count = str(layout.counter).lower() in ("rowsize", "row_size", "count")
+    is_count = str(layout.counter).lower() in COUNTS
     return "clouddrift" if layout.kind == "contiguous" and is_count else layout.kind
 
 
