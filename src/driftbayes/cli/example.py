@@ -32,13 +32,9 @@ def _add_arguments(parser: Parser) -> None:
         Output(
             suffixes=(".csv", ".parquet"),
             what="an example is a CSV or Parquet file",
-            default=_default_path,
+            default=lambda args: Path(FILES[args.name]) if args.name else None,
         ),
     )
-
-
-def _default_path(args: argparse.Namespace) -> Path | None:
-    return Path(FILES[args.name]) if args.name else None
 
 
 def _run(args: argparse.Namespace) -> int:

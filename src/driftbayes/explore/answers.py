@@ -105,6 +105,9 @@ def comparison_answer(
     evidences = list(found.evidences.values())
     best = max(e.log_evidence for e in evidences)
     fits = fits_panel(data, hypotheses.hypotheses, found)
+    # Dependence between particles overstates the evidence.
+    shared = found.dependence
+    doubts = [] if shared is None else [f"{shared['sentence']} (see `driftbayes dependence`)"]
     tables = {
         "models": model_table(evidences, found.probabilities),
         "parameters": parameter_table(evidences),
@@ -126,7 +129,7 @@ def comparison_answer(
             for e in evidences
         ],
         "tables": {name: asdict(table) for name, table in tables.items()},
-        "warnings": [*_dependence(found), *describe(found).warnings],
+        "warnings": [*doubts, *describe(found).warnings],
         "priors": hypotheses.note,
         "colours": page_colours(list(found.evidences)),
         "commands": _commands(data, request, found.tau),
@@ -156,13 +159,6 @@ def _commands(data: DataSet, request: CompareRequest, tau: float) -> list[str]:
     }
     line = repeat_command("compare", [data.name, *data.reading.options], options)
     return [*([data.made_by] if data.made_by else []), line]
-
-
-def _dependence(found: Comparison) -> list[str]:
-    """Return a warning if dependence between particles overstates the evidence."""
-    if found.dependence is None:
-        return []
-    return [f"{found.dependence['sentence']} (see `driftbayes dependence`)"]
 
 
 def _finite(value: float) -> float | None:
