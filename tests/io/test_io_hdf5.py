@@ -5,6 +5,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 
 import h5netcdf
 import h5py
@@ -16,7 +17,7 @@ from numpy.testing import assert_array_equal
 
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import read_scan, read_trajectories, write_trajectories
+from driftbayes.io import netcdf_file, read_scan, read_trajectories, write_trajectories
 
 HUGE = 10**12
 
@@ -221,6 +222,21 @@ def test_text_on_which_hdf5_would_never_return_is_refused(tmp_path):
     (tmp_path / "t.nc").write_bytes(data)
     with pytest.raises(DriftbayesError, match=rf"its text is damaged at byte {heap}\); rest"):
         read_trajectories(tmp_path / "t.nc")
+
+
+def test_the_text_of_an_unchanged_file_is_searched_once(tmp_path, monkeypatch):
+    path = tmp_path / "a.nc"
+    write_trajectories(some_tracks(), path)
+    searched = []
+    find = netcdf_file._find_damaged_heap
+    monkeypatch.setattr(
+        netcdf_file, "_find_damaged_heap", lambda file: searched.append(file) or find(file)
+    )
+    for age, count in ((0.0, 2), (3600.0, 3)):
+        os.utime(path, (time.time() - age,) * 2)
+        for _ in range(2):
+            read_trajectories(path)
+        assert len(searched) == count
 
 
 def test_a_text_longer_than_the_file_is_refused_unread(tmp_path):

@@ -28,12 +28,13 @@ __all__ = [
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from driftbayes.cli import _console
+from driftbayes.cli import _console, _jax
 from driftbayes.cli._parser import Parser, figure, netcdf
 from driftbayes.errors import DriftbayesError
 from driftbayes.magnitudes import checked
@@ -190,13 +191,12 @@ def add_figure(parser: Parser, text: str = "write a figure") -> None:
         parser: The parser of a command.
         text: Help text.
     """
-    text = f"{text}: PNG, PDF or SVG"
-    parser.add_output("--figure", output=figure, metavar="FILE.png", help=text)
+    parser.add_output(f"--figure FILE.png  {text}: PNG, PDF or SVG", figure)
 
 
 def add_netcdf(parser: Parser, text: str) -> None:
     """Add the file of a result as NetCDF; `text` is its help."""
-    parser.add_output("-o", "--output", output=netcdf, metavar="FILE.nc", help=text)
+    parser.add_output(f"-o --output FILE.nc  {text}", netcdf)
 
 
 def add_streaming(parser: Parser) -> None:
@@ -274,7 +274,9 @@ def _is_streamed(args: argparse.Namespace, *, sums: bool) -> bool:
         return False
     from driftbayes.io.formats import contents_of, estimated_points
 
-    if estimated_points(contents_of(args.file)) < _MIN_STREAMED:
+    with ExitStack() as stack:
+        n_points = estimated_points(contents_of(args.file, stack))
+    if n_points < _MIN_STREAMED:
         return False
     from driftbayes.models import MODELS, model_named
     from driftbayes.streaming import check_streamable
@@ -403,22 +405,30 @@ def model_names(args: argparse.Namespace) -> list[str]:
     return list(MODELS)
 
 
-def load_file_models(args: argparse.Namespace) -> None:
+@contextmanager
+def file_models(args: argparse.Namespace) -> Iterator[None]:
     """Run the files of models given as FILE.py:NAME, and replace these by the models' names.
 
-    Only the command line runs files; a name in a data file or in a request to `explore` never does.
+    The models are forgotten after the command. Only the command line runs files; a name in a data
+    file or in a request to `explore` never does.
     """
     where = "models" if isinstance(getattr(args, "models", None), str) else "name"
     text = getattr(args, where, None)
     if not isinstance(text, str) or ".py:" not in text:
+        yield
         return
-    from driftbayes.cli import _jax
-
     _jax.prepare_jax()
+    from driftbayes.models._named import SDES
     from driftbayes.sde.files import register_file_models
 
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    setattr(args, where, ",".join(register_file_models(names)))
+    known = set(SDES)
+    try:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        setattr(args, where, ",".join(register_file_models(names)))
+        yield
+    finally:
+        for name in set(SDES) - known:
+            del SDES[name]
 
 
 def without(words: Sequence[str], *options: str) -> list[str]:

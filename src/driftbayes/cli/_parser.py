@@ -102,13 +102,17 @@ class Parser(argparse.ArgumentParser):
                 help=text,
             )
 
-    def add_options(self, text: str, group: str = "", about: str | None = None) -> None:
+    def add_options(
+        self, text: str, group: str = "", about: str | None = None
+    ) -> list[argparse.Action]:
         """Add options from a table, one line each: flags and value, two spaces, help.
 
         A value is a metavar or {choices}, then `<type=default>`, with `!` if it is required.
-        Without a value the option is a switch. Indented lines continue the help.
+        Without a value the option is a switch. Indented lines continue the help. The default is
+        added to the help unless it is there.
         """
         where = self.add_argument_group(group, about) if group else self
+        added = []
         for line in re.sub(r"\n\s+", " ", text.strip()).splitlines():
             flags, value, kind, default, needed, words = _OPTION.fullmatch(line).groups()  # type: ignore[union-attr]
             options: dict[str, Any] = {"help": words}
@@ -124,16 +128,17 @@ class Parser(argparse.ArgumentParser):
                 options["type"] = {"int": int, "float": float, "path": Path, "str": str}[kind]
             if default is not None:
                 options["default"] = options.get("type", str)(default)
-                options["help"] = f"{words} (default: %(default)s)"
+                if "(default: " not in words:
+                    options["help"] = f"{words} (default: %(default)s)"
             if needed:
                 options["required"] = True
-            where.add_argument(*flags.split(), **options)
+            added.append(where.add_argument(*flags.split(), **options))
+        return added
 
-    def add_output(
-        self, *flags: str, output: Output, overwrite: bool = True, **options: Any
-    ) -> None:
-        """Add an argument that names an output."""
-        action = self.add_argument(*flags, type=Path, **options)
+    def add_output(self, text: str, output: Output, *, overwrite: bool = True) -> None:
+        """Add an option that names an output, from a line as in `add_options`."""
+        (action,) = self.add_options(text)
+        action.type = Path
         self.written[action.dest] = output
         if overwrite and "--overwrite" not in self._option_string_actions:
             text = "replace existing output files (never an input file)"

@@ -68,15 +68,12 @@ def _sensitivity(args: argparse.Namespace) -> int:
     with _console.progress_bar() as progress:
         result = sensitivity(tracks, tau, factors=factors, progress=progress, **given)
     if args.figure is not None:
-        from matplotlib.figure import Figure
-
         from driftbayes.plots.scan import plot_prior_sensitivity
-        from driftbayes.plots.style import COLUMN, journal_style
+        from driftbayes.plots.style import COLUMN, journal_figure
 
-        with journal_style():
-            drawing = Figure(figsize=COLUMN, layout="constrained")
-            plot_prior_sensitivity(result, ax=drawing.subplots())
-            _console.save_figure(drawing, args.figure)
+        with journal_figure(*COLUMN) as (figure, ax):
+            plot_prior_sensitivity(result, ax=ax)
+            _console.save_figure(figure, args.figure)
     if args.json:
         _console.print_json(result.to_json())
         return 0

@@ -223,13 +223,8 @@ def _dependence(args: argparse.Namespace) -> int:
 
 def _add_convert(parser: Parser) -> None:
     _options.add_reading(parser)
-    parser.add_output(
-        "-o",
-        "--output",
-        output=Output("trajectories"),
-        metavar="OUT",
-        help="output file: .csv, .csv.gz, .parquet, .nc or .zarr (default: the last file named)",
-    )
+    text = "output file: .csv, .csv.gz, .parquet, .nc or .zarr (default: the last file named)"
+    parser.add_output(f"-o --output OUT  {text}", Output("trajectories"))
     parser.set_defaults(reads=_convert_reads)
 
 

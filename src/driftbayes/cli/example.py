@@ -27,20 +27,14 @@ def _add_arguments(parser: Parser) -> None:
         help=f"one of {', '.join(FILES)} (default: list them)",
     )
     parser.add_output(
-        "-o",
-        "--output",
-        output=Output(
+        "-o --output FILE  output file (default: the name of the example, in the working "
+        "directory)",
+        Output(
             suffixes=(".csv", ".parquet"),
             what="an example is a CSV or Parquet file",
-            default=_default_path,
+            default=lambda args: Path(FILES[args.name]) if args.name else None,
         ),
-        metavar="FILE",
-        help="output file (default: the name of the example, in the working directory)",
     )
-
-
-def _default_path(args: argparse.Namespace) -> Path | None:
-    return Path(FILES[args.name]) if args.name else None
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -12,12 +12,12 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TextIO
 
 from driftbayes._version import __version__
-from driftbayes.cli import _console, _jax
+from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Commands, Parser, announce
 from driftbayes.errors import (
     OUT_OF_MEMORY,
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", DriftbayesWarning)
             warnings.showwarning = _show_warning
             args.words = given
-            with _file_models(args):
+            with _options.file_models(args):
                 code = int(args.run(args))
         _jax.report_compilation()
         _console.detail("done")
@@ -174,9 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         _console.complain(f"driftbayes: {error}")
         if isinstance(error, ColumnsError):
-            from driftbayes.cli._options import without
-
-            words = ["driftbayes", *without(given, "--columns"), "--columns", error.option]
+            others = _options.without(given, "--columns")
+            words = ["driftbayes", *others, "--columns", error.option]
             _console.complain(f"next: {shlex.join(words)}")
         return 2
     except (MemoryError, RuntimeError) as error:
@@ -191,25 +190,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output, for example head, has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-
-
-@contextmanager
-def _file_models(args: argparse.Namespace) -> Iterator[None]:
-    """Run the files of models given as FILE.py:NAME; forget these models after the command."""
-    given = (getattr(args, "models", None), getattr(args, "name", None))
-    if not any(isinstance(text, str) and ".py:" in text for text in given):
-        yield
-        return
-    from driftbayes.cli._options import load_file_models
-    from driftbayes.models._named import SDES
-
-    known = set(SDES)
-    try:
-        load_file_models(args)
-        yield
-    finally:
-        for name in set(SDES) - known:
-            del SDES[name]
 
 
 def _check_numbers(args: argparse.Namespace) -> None:

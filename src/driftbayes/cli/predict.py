@@ -30,26 +30,19 @@ def _add_predict(parser: Parser) -> None:
 --given {others}  predict lost particles from those that are still observed
 """)
     parser.add_output(
-        "-o",
-        "--output",
-        output=Output("trajectories"),
-        metavar="FILE",
-        help="write an ensemble of future trajectories from the last observed positions, named "
-        "particle/member: CSV, Parquet, NetCDF or Zarr",
+        "-o --output FILE  write an ensemble of future trajectories from the last observed "
+        "positions, named particle/member: CSV, Parquet, NetCDF or Zarr",
+        Output("trajectories"),
     )
     parser.add_output(
-        "--regions",
-        output=regions,
-        metavar="FILE.geojson",
-        help="write the regions that contain each particle with 50 and 95 %% probability at each "
-        "time: GeoJSON, or NetCDF (FILE.nc)",
+        "--regions FILE.geojson  write the regions that contain each particle with 50 and 95 %% "
+        "probability at each time: GeoJSON, or NetCDF (FILE.nc)",
+        regions,
     )
     parser.add_output(
-        "--map",
-        output=netcdf,
-        metavar="FILE.nc",
-        help="write the probability of presence in each cell of a grid at each time, as NetCDF "
-        "with CF conventions",
+        "--map FILE.nc  write the probability of presence in each cell of a grid at each time, as "
+        "NetCDF with CF conventions",
+        netcdf,
     )
     _options.add_figure(parser, "write a figure of this map with the 50 and 95 %% regions")
     _options.add_data(parser)

@@ -24,18 +24,15 @@ SIMULATORS = ("parcels", "parcels3", "opendrift", "json")
 def _add_report(parser: Parser) -> None:
     _options.add_reading(parser)
     parser.add_output(
-        "-o",
-        "--output",
-        output=Output(
+        "-o --output FILE.html  output file (default: the name of the input, ending in .html, in "
+        "the working directory); the numbers go to FILE.report.csv and FILE.report.json",
+        Output(
             suffixes=(".html", ".htm"),
             what="a report is an HTML file",
             companions=_companions,
             is_ours=_is_companion,
             default=_default_path,
         ),
-        metavar="FILE.html",
-        help="output file (default: the name of the input, ending in .html, in the working "
-        "directory); the numbers go to FILE.report.csv and FILE.report.json",
     )
     parser.add_options("""
 --title TITLE  title of the report
@@ -182,12 +179,9 @@ def _add_export(parser: Parser) -> None:
 --time-unit TIME_UNIT  time unit of the file, if it has none
 """)
     parser.add_output(
-        "-o",
-        "--output",
-        output=Output(),
-        metavar="FILE",
-        help="output file (default: stdout); for a map or field the grid, FILE.nc, and the code "
-        "that uses it is printed",
+        "-o --output FILE  output file (default: stdout); for a map or field the grid, FILE.nc, "
+        "and the code that uses it is printed",
+        Output(),
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Output, Parser
@@ -14,18 +14,17 @@ from driftbayes.errors import DriftbayesError
 
 
 class _Study(NamedTuple):
-    """A study: its summary, and its options by parameter of the function that runs it."""
+    """A study: its summary, and its options by parameter of the function that runs it.
+
+    An option is a line as in `Parser.add_options`.
+    """
 
     summary: str
-    options: Mapping[str, Mapping[str, Any]]
+    options: Mapping[str, str]
     module: str = ""
 
 
-def _count(flag: str, default: int, text: str) -> dict[str, Any]:
-    return {"flag": flag, "type": int, "default": default, "help": f"{text} (default: {default})"}
-
-
-_SEED = {"seed": _count("--seed", 0, "random seed")}
+_SEED = {"seed": "--seed SEED<int=0>  random seed"}
 _STUDIES = {
     "langevin": _Study(
         "Section 4: Langevin data in three dimensions, figures 1 and 2.", options=_SEED
@@ -34,24 +33,13 @@ _STUDIES = {
         "Section 5: particles in two-dimensional turbulence, figures 3 to 9, from the packaged "
         "results of four realisations.",
         {
-            "simulate_again": {
-                "flag": "--simulate",
-                "action": "store_true",
-                "help": "repeat all simulations (1024² points, 16.6 million steps): half an hour "
-                "on an H200, months on a laptop; an interrupted run resumes",
-            }
+            "simulate_again": "--simulate  repeat all simulations (1024² points, 16.6 million "
+            "steps): half an hour on an H200, months on a laptop; an interrupted run resumes"
         },
     ),
     "ladder": _Study(
         "Compare all models on the paper's turbulence: minutes on two cores.",
-        {
-            "models": {
-                "flag": "--models",
-                "default": "all",
-                "metavar": "NAME,...",
-                "help": "models to compare, including langevin (default: all)",
-            }
-        },
+        {"models": "--models NAME,...<=all>  models to compare, including langevin"},
         module="turbulence.ladder",
     ),
     "discrepancies": _Study(
@@ -60,25 +48,17 @@ _STUDIES = {
     "calibration": _Study(
         "Test the calibration of model probabilities and posteriors on data from the priors.",
         {
-            "n_per_model": _count("--data-sets", 20_000, "data sets per model"),
-            "method": {
-                "flag": "--method",
-                "choices": _options.METHODS,
-                "default": "auto",
-                "help": "method for the evidence; sampling takes seconds per data set "
-                "(default: auto)",
-            },
+            "n_per_model": "--data-sets DATA_SETS<int=20000>  data sets per model",
+            "method": f"--method {{{','.join(_options.METHODS)}}}<=auto>  method for the evidence; "
+            "sampling takes seconds per data set",
             **_SEED,
         },
     ),
     "recovery": _Study(
         "Test whether the true model is recovered: every model on data of every model.",
         {
-            "n_seeds": {
-                **_count("--data-sets", 3, ""),
-                "help": "data sets per model (default: 3); may take an hour; an interrupted run "
-                "resumes",
-            },
+            "n_seeds": "--data-sets DATA_SETS<int=3>  data sets per model (default: 3); may take "
+            "an hour; an interrupted run resumes",
             **_SEED,
         },
     ),
@@ -86,16 +66,11 @@ _STUDIES = {
         "Test calibration and power of `check` on data of 17 true and 24 wrong models. An "
         "interrupted run resumes.",
         {
-            "n_true": _count("--data-sets", 300, "data sets per true model"),
-            "n_wrong": _count("--wrong-data-sets", 200, "data sets per wrong model"),
-            "n_replicas": _count("--replicas", 200, "replicas per data set"),
-            "cases": {
-                "flag": "--cases",
-                "default": "all",
-                "metavar": "NAME,...",
-                "help": "cases to run (default: all)",
-            },
-            "n_workers": _count("--workers", 1, "number of single-threaded processes"),
+            "n_true": "--data-sets DATA_SETS<int=300>  data sets per true model",
+            "n_wrong": "--wrong-data-sets WRONG_DATA_SETS<int=200>  data sets per wrong model",
+            "n_replicas": "--replicas REPLICAS<int=200>  replicas per data set",
+            "cases": "--cases NAME,...<=all>  cases to run",
+            "n_workers": "--workers WORKERS<int=1>  number of single-threaded processes",
             **_SEED,
         },
     ),
@@ -106,18 +81,11 @@ def _add_arguments(parser: Parser) -> None:
     studies = parser.add_subparsers(dest="experiment", metavar="EXPERIMENT", required=True)
     for name, study in _STUDIES.items():
         added = studies.add_parser(name, help=study.summary, description=study.summary)
-        added.add_output(
-            "-o",
-            "--output",
-            output=Output("folder", check=_check_folder),
-            required=True,
-            metavar="DIR",
-            help="output directory, created if missing",
-        )
+        text = "-o --output DIR<!>  output directory, created if missing"
+        added.add_output(text, Output("folder", check=_check_folder))
         _options.add_json(added)
         for option in study.options.values():
-            settings = dict(option)
-            added.add_argument(settings.pop("flag"), **settings)
+            added.add_options(option)
         added.set_defaults(run=run)
 
 
@@ -135,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     if "data_sets" in args and args.data_sets < 1:
         raise DriftbayesError(f"--data-sets must be 1 or more, got {args.data_sets}")
     options = {
-        parameter: getattr(args, option["flag"][2:].replace("-", "_"))
+        parameter: getattr(args, option.split()[0][2:].replace("-", "_"))
         for parameter, option in study.options.items()
     }
     if "models" in options:

@@ -23,13 +23,8 @@ def _add_arguments(parser: Parser) -> None:
 --u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
 --timescale T  velocity time scale, for example 2d, sets prior scales
 """)
-    parser.add_output(
-        "-o",
-        "--output",
-        output=_TABLE,
-        metavar="FILE.nc",
-        help="write all numbers as NetCDF, or the segments as CSV",
-    )
+    text = "write all numbers as NetCDF, or the segments as CSV"
+    parser.add_output(f"-o --output FILE.nc  {text}", _TABLE)
     _options.add_figure(parser, "write a figure of the tracks most likely to change")
     _options.add_json(parser)
 

@@ -55,14 +55,8 @@ def _add_common(sub: Parser) -> None:
 --dim DIM<int=2>  number of dimensions, 1 to 3
 --seed SEED<int=0>  random seed
 """)
-    sub.add_output(
-        "-o",
-        "--output",
-        output=Output("trajectories"),
-        required=True,
-        metavar="FILE",
-        help="output file: .csv, .csv.gz, .parquet, .nc or .zarr",
-    )
+    text = "output file: .csv, .csv.gz, .parquet, .nc or .zarr"
+    sub.add_output(f"-o --output FILE<!>  {text}", Output("trajectories"))
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -56,21 +56,18 @@ def _add_arguments(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_run(actions)
     resume = actions.add_parser("resume", help="resume a run")
-    resume.add_output(
-        "directory", output=Output("continued"), overwrite=False, help="directory of the run"
-    )
+    resume.add_argument("directory", type=Path, help="directory of the run")
+    resume.written["directory"] = Output("continued")
     resume.add_options(_CHECKPOINT)
     resume.set_defaults(run=_resume)
     movie = actions.add_parser("movie", help="render a movie of vorticity and particles")
     movie.add_argument("directory", type=Path, help="directory of the run")
     movie.add_output(
-        "-o",
-        "--output",
-        output=Output(
+        "-o --output FILE  output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the "
+        "directory)",
+        Output(
             suffixes=(".mp4", ".gif"), what="a movie is an MP4 or GIF file", default=_movie_path
         ),
-        metavar="FILE",
-        help="output file, .mp4 or .gif (default: movie.mp4 or movie.gif in the directory)",
     )
     movie.add_options("""
 --particles PARTICLES<int=200>  number of particles
@@ -85,15 +82,8 @@ def _add_run(actions: "argparse._SubParsersAction[Parser]") -> None:
         "--preset {tiny,laptop,paper}<=tiny>  default values of the options below; tiny takes a "
         "minute on two cores"
     )
-    parser.add_output(
-        "-o",
-        "--output",
-        output=Output("folder"),
-        overwrite=False,
-        required=True,
-        metavar="DIR",
-        help="new directory; an existing run is never replaced",
-    )
+    text = "new directory; an existing run is never replaced"
+    parser.add_output(f"-o --output DIR<!>  {text}", Output("folder"), overwrite=False)
     parser.add_options(_CONFIG + _OTHERS.lstrip() + _CHECKPOINT)
     parser.set_defaults(run=_run)
 

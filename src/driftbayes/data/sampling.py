@@ -39,6 +39,16 @@ class Cut:
     windows: Windows = "first"
     gaps: Gaps = "split"
 
+    def __post_init__(self) -> None:
+        """Refuse unknown options."""
+        if self.n_tau is not None:
+            whole(self.n_tau, "n_tau", 1)
+        for name, known in (("windows", get_args(Windows)), ("gaps", get_args(Gaps))):
+            value = getattr(self, name)
+            if value not in known:
+                msg = f"{name} must be {' or '.join(map(repr, known))}, got {value!r}"
+                raise DriftbayesError(msg)
+
     def __call__(self, trajectories: Trajectories, tau: float | str | None) -> "Displacements":
         """Return displacements at one sampling time; see `displacements`."""
         return displacements(trajectories, tau, **asdict(self))
@@ -295,7 +305,7 @@ def displacements(
             it; "keep" spans it by one longer step, which the state-space engine treats exactly.
             Gaps are never filled in.
     """
-    runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows=windows, gaps=gaps)
+    runs = sampled_runs(trajectories, tau, Cut(n_tau, windows, gaps))
     rows, index, firsts, n_steps = runs.rows, runs.index, runs.firsts, runs.n_steps
     if len(firsts) == 0:
         raise DriftbayesError(
@@ -367,41 +377,23 @@ class Runs:
     n_dropped: int = 0  # number of steps left over after cutting to `n_tau`
 
 
-def sampled_runs(
-    trajectories: Trajectories,
-    tau: float | str | None,
-    *,
-    n_tau: int | None = None,
-    windows: Windows = "first",
-    gaps: Gaps = "split",
-) -> Runs:
-    """Find the runs at a sampling time; arguments as for `displacements`."""
+def sampled_runs(trajectories: Trajectories, tau: float | str | None, cut: Cut = WHOLE) -> Runs:
+    """Find the runs at a sampling time; see `displacements`."""
     check_tracks(trajectories)
     trajectories.check_usable()
-    check_cutting(n_tau, windows, gaps)
     rows, index, actual_tau = _sampled_rows(trajectories, tau)
-    if index is None or gaps == "keep":
+    if index is None or cut.gaps == "keep":
         joined = np.diff(trajectories.trajectory_index[rows]) == 0
     else:
         joined = (np.diff(trajectories.grid_start[rows]) == 0) & (np.diff(index) == 1)
-    firsts, n_steps = _runs(joined)
+    firsts, n_steps = runs_of(joined)
     longest, total = int(n_steps.max(initial=0)), int(n_steps.sum())
-    if n_tau is not None:
+    if cut.n_tau is not None:
         firsts, n_steps = _cut_windows(
-            firsts, n_steps, int(n_tau), windows, trajectories.trajectory_index[rows]
+            firsts, n_steps, int(cut.n_tau), cut.windows, trajectories.trajectory_index[rows]
         )
     n_dropped = total - int(n_steps.sum())
     return Runs(rows, index, firsts, n_steps, longest, actual_tau, n_dropped)
-
-
-def check_cutting(n_tau: int | None, windows: Windows, gaps: Gaps) -> None:
-    """Refuse unknown options of `displacements`."""
-    if n_tau is not None:
-        whole(n_tau, "n_tau", 1)
-    for name, value, known in (("windows", windows, Windows), ("gaps", gaps, Gaps)):
-        if value not in get_args(known):
-            msg = f"{name} must be {' or '.join(map(repr, get_args(known)))}, got {value!r}"
-            raise DriftbayesError(msg)
 
 
 def too_short(
@@ -490,9 +482,9 @@ def stride_of(trajectories: Trajectories, tau: float | str) -> tuple[int, float]
     return stride, stride * dt
 
 
-def _runs(joined: np.ndarray) -> tuple[IntArray, IntArray]:
-    """Return start and number of steps of each run of joined samples."""
-    edges = np.diff(np.concatenate([[False], joined, [False]]).astype(np.int8))
+def runs_of(mask: np.ndarray) -> tuple[IntArray, IntArray]:
+    """Return start and length of each run of true values."""
+    edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
     firsts = np.flatnonzero(edges == 1)
     return firsts, np.flatnonzero(edges == -1) - firsts
 

@@ -105,6 +105,9 @@ def comparison_answer(
     evidences = list(found.evidences.values())
     best = max(e.log_evidence for e in evidences)
     fits = fits_panel(data, hypotheses.hypotheses, found)
+    # Dependence between particles overstates the evidence.
+    shared = found.dependence
+    doubts = [] if shared is None else [f"{shared['sentence']} (see `driftbayes dependence`)"]
     tables = {
         "models": model_table(evidences, found.probabilities),
         "parameters": parameter_table(evidences),
@@ -126,7 +129,7 @@ def comparison_answer(
             for e in evidences
         ],
         "tables": {name: asdict(table) for name, table in tables.items()},
-        "warnings": [*_dependence(found), *describe(found).warnings],
+        "warnings": [*doubts, *describe(found).warnings],
         "priors": hypotheses.note,
         "colours": page_colours(list(found.evidences)),
         "commands": _commands(data, request, found.tau),
@@ -156,13 +159,6 @@ def _commands(data: DataSet, request: CompareRequest, tau: float) -> list[str]:
     }
     line = repeat_command("compare", [data.name, *data.reading.options], options)
     return [*([data.made_by] if data.made_by else []), line]
-
-
-def _dependence(found: Comparison) -> list[str]:
-    """Return a warning if dependence between particles overstates the evidence."""
-    if found.dependence is None:
-        return []
-    return [f"{found.dependence['sentence']} (see `driftbayes dependence`)"]
 
 
 def _finite(value: float) -> float | None:
@@ -216,11 +212,8 @@ def model_spread(
         taus: Sampling times.
         trajectories: Trajectories, for their measurement errors.
     """
-    import jax.numpy as jnp
-
-    theta = jnp.asarray([record.map[name] for name in hypothesis.names])
-    model: Any = hypothesis.at(theta)
-    values = {name: float(value) for name, value in hypothesis.values(theta).items()}
+    values = {**hypothesis.fixed, **record.map}
+    model: Any = hypothesis.model(**values)
     lags = np.resize(taus, max(_N_LAGS, len(taus)))
     errors = trajectories.position_sd
     known = 0.0 if errors is None else float(np.mean(errors[trajectories.observed] ** 2))
@@ -228,7 +221,7 @@ def model_spread(
     weights = np.exp(np.asarray(getattr(model, "log_weights", np.zeros(1))))
     spread = np.zeros(len(lags))
     for weight, member in zip(weights, classes, strict=True):
-        own = np.asarray(member.mean_square_displacement(jnp.asarray(lags)))
+        own = np.asarray(member.mean_square_displacement(lags))
         spread += weight * (own + 2 * (float(member.fix_variance()) + known))
     spread = spread[: len(taus)] * _mean_scale(hypothesis, values, record.derived)
     flow = [record.derived.get(f"flow_{i + 1}", 0.0) for i in range(trajectories.n_dim)]

@@ -59,15 +59,14 @@ class Explorer:
         self.compute.close()
         self.session.close()
 
-    def open_file(self, path: Path, options: str = "", name: str | None = None) -> dict[str, Any]:
+    def open_file(self, path: Path, options: str = "") -> dict[str, Any]:
         """Read the initial file of every page.
 
         Args:
             path: The file.
             options: Reading options of the command line.
-            name: Name of the file in commands.
         """
-        answer = self._open(path, options, name or str(path))
+        answer = self._open(path, options, str(path))
         self.session.first_number = answer["data"]
         return answer
 

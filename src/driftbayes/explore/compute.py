@@ -69,19 +69,13 @@ def compare(key: str, request: CompareRequest, tau: float | None) -> dict[str, A
     """
     data = _kept[key]
     hypotheses = request.hypotheses(data.trajectories, tau)
-    found = _compare(data, hypotheses.hypotheses, tau)
+    found = compare_tau(key, hypotheses.hypotheses, tau)
     return comparison_answer(data, request, hypotheses, found)
 
 
-def compare_tau(key: str, request: CompareRequest, tau: float) -> Comparison:
-    """Compare models at one sampling time of a scan in the child."""
+def compare_tau(key: str, hypotheses: Sequence[Hypothesis], tau: float | None) -> Comparison:
+    """Compare hypotheses at one sampling time in the child, with caveats."""
     data = _kept[key]
-    hypotheses = request.hypotheses(data.trajectories, min(data.taus)).hypotheses
-    return _compare(data, hypotheses, tau)
-
-
-def _compare(data: DataSet, hypotheses: Sequence[Hypothesis], tau: float | None) -> Comparison:
-    """Compare hypotheses, with caveats."""
     steps = data.displacements(tau)
     return with_doubts(data.trajectories, compare_hypotheses(hypotheses, steps), steps, hypotheses)
 

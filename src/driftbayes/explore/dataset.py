@@ -4,13 +4,14 @@ import math
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from driftbayes import workflow
 from driftbayes.data.sampling import Displacements, displacements, snap_taus
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.diagnostics.survey import Survey, survey
@@ -169,8 +170,6 @@ def simulate(request: Mapping[str, Any]) -> DataSet:
     Args:
         request: `model`, `theta` by name, `particles`, `steps`, `interval`, `seed`.
     """
-    import jax
-
     name = str(request.get("model"))
     if name not in MODELS:
         raise DriftbayesError(f"unknown model {name!r}; known are {', '.join(MODELS)}")
@@ -194,22 +193,9 @@ def simulate(request: Mapping[str, Any]) -> DataSet:
     if seed != int(seed) or not 0 <= seed < 2**31:
         raise DriftbayesError(f"seed must be a whole number from 0 to 2^31 - 1, got {seed:g}")
     shape = {"n_particles": int(sizes["particles"]), "n_steps": int(sizes["steps"]), "n_dim": 2}
-    interval = sizes["interval"]
-    positions = model(**theta).simulate(jax.random.key(int(seed)), tau=interval, **shape)
-    numbers = {
-        **theta,
-        "tau": interval,
-        "particles": shape["n_particles"],
-        "steps": shape["n_steps"],
-        "dim": 2,
-        "seed": int(seed),
-    }
-    trajectories = Trajectories.from_arrays(
-        np.asarray(positions),
-        dt=interval,
-        provenance={"source": _SIMULATED, "simulated": name, **numbers},
-    )
-    options = {option: f"{value:.10g}" for option, value in numbers.items()}
+    made = workflow.simulate(name, theta, tau=sizes["interval"], seed=int(seed), **shape)
+    trajectories = replace(made, provenance={"source": _SIMULATED, **made.provenance})
+    options = {o: f"{value:.10g}" for o, value in made.provenance.items() if o != "simulated"}
     command = repeat_command("simulate", name, options, _SIMULATED)
     reading = Reading(trajectories, format=f"simulated from the model {name}")
     return DataSet(reading, _SIMULATED, made_by=command)

@@ -3,11 +3,13 @@
 import sys
 import threading
 import traceback
+from dataclasses import asdict
 from typing import Any
 
 from driftbayes.comparison import Comparison, Scan
 from driftbayes.comparison.describe import scan_command, scan_panels, scan_verdict
 from driftbayes.comparison.scan import provenance_attrs
+from driftbayes.data.sampling import WHOLE
 from driftbayes.data.units import readable_time
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore import compute
@@ -30,9 +32,9 @@ class ScanJob:
     ) -> None:
         if not data.taus:
             raise DriftbayesError("a scan needs regular times, but these are irregular")
-        self.data, self.request, self._process = data, request, process
+        self.data, self._process = data, process
         # Raises at once if models or priors are wrong.
-        request.hypotheses(data.trajectories, min(data.taus))
+        self._hypotheses = request.hypotheses(data.trajectories, min(data.taus)).hypotheses
         self.state, self.error = "running", ""
         self._found: list[Comparison] = []
         self._skipped: dict[float, str] = {}
@@ -62,12 +64,10 @@ class ScanJob:
         attributes = provenance_attrs(
             trajectories.fingerprint,
             trajectories.provenance,
-            n_tau=None,
-            seed=0,
-            windows="first",
-            gaps="split",
-            coords="natural",
             prior_probabilities=None,
+            **asdict(WHOLE),
+            seed=0,
+            coords="natural",
         )
         return Scan(found, dict(self._skipped), attributes)
 
@@ -118,7 +118,7 @@ class ScanJob:
             self._skipped[tau] = str(error)
             return
         found = self._process.call(
-            *(compute.compare_tau, self.request, tau),
+            *(compute.compare_tau, self._hypotheses, tau),
             data=self.data,
             is_wanted=lambda: not self._stop.is_set(),
             when_idle=True,

@@ -8,9 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from driftbayes.errors import DriftbayesError
+from driftbayes.io.limits import n_bytes_of
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _MAX_FILES = 50_000
 _MAX_LIST = 8 * 10**6
 _MAX_NAME = 120
@@ -22,11 +21,10 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
 
 def parse_size(text: str) -> int:
     """Return the number of bytes in `200MB`, `1.5GB` or `1000`."""
-    match = _SIZE.fullmatch(text)
-    size = float(match[1]) * _UNITS.get(match[2].upper(), 0) if match else 0
+    size = n_bytes_of(text)
     if size < 1:
         raise DriftbayesError(f"--max-upload must be a size such as 200MB or 1GB, got {text!r}")
-    return int(size)
+    return size
 
 
 def check_size(size: int, max_size: int) -> None:

@@ -13,6 +13,7 @@ __all__ = [
 ]
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +73,9 @@ def read_trajectories(
             given: Any = path if isinstance(path, list | tuple) else [path]
             label = " ".join(Path(file).name for file in given[:3]) + " ..." * (len(given) > 3)
             return read_several(files, parsed, label)
-    contents = contents_of(path)
-    return read_as(choose(contents, parsed.format), contents, parsed)
+    with ExitStack() as stack:
+        contents = contents_of(path, stack)
+        return read_as(choose(contents, parsed.format), contents, parsed)
 
 
 def write_trajectories(trajectories: Trajectories, path: PathLike) -> None:

@@ -110,11 +110,12 @@ def plan_blocks(
 
 def read_block(block: Block) -> Trajectories:
     """Read the trajectories of a block."""
-    contents = replace(contents_of(block.path), part=block.part)
-    if contents.container == "csv":
-        # Line numbers of a temporary table differ from those of the file.
-        contents = replace(contents, part={})
-    return read_as(format_named(str(block.options.format)), contents, block.options)
+    with ExitStack() as stack:
+        contents = replace(contents_of(block.path, stack), part=block.part)
+        if contents.container == "csv":
+            # Line numbers of a temporary table differ from those of the file.
+            contents = replace(contents, part={})
+        return read_as(format_named(str(block.options.format)), contents, block.options)
 
 
 def _split_dataset(whole: Block, contents: Contents, block_points: int) -> list[Block]:

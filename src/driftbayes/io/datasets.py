@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,8 @@ from driftbayes.typing import FloatArray, IntArray, StrArray
 if TYPE_CHECKING:
     import xarray as xr
 
+# Modules whose `opened` opens a file and describes it.
+_CONTAINERS = {"netcdf": "netcdf_file", "zarr": "zarr_store"}
 # Longer than any unit, and short enough for regular expressions.
 _MAX_UNIT = 200
 _DATE = re.compile(
@@ -41,7 +45,33 @@ def contents_in(dataset: "xr.Dataset") -> Contents:
 
     variables, attributes = xr.conventions.cf_encoder(dataset.variables, dataset.attrs)
     raw = xr.Dataset(dict(variables), attrs=attributes)
-    return Contents(Path("dataset"), "netcdf", dataset=raw, **describe_dataset(raw))
+    described = describe_dataset(raw)
+    return Contents(Path("dataset"), "netcdf", dataset=lambda: nullcontext(raw.copy()), **described)
+
+
+def contents_of_file(path: Path, container: str, stack: ExitStack | None = None) -> Contents:
+    """Describe a NetCDF file or a Zarr store.
+
+    Args:
+        path: The file or store.
+        container: "netcdf" or "zarr".
+        stack: Keeps the dataset open until it is read or the stack ends.
+    """
+    module = import_module(f"driftbayes.io.{_CONTAINERS[container]}")
+    with ExitStack() as opened:
+        contents = Contents(path, container, **opened.enter_context(module.opened(path)))
+        if stack is None:
+            return replace(contents, dataset=None)
+        file = stack.enter_context(opened.pop_all())
+        return replace(contents, dataset=partial(_dataset_of, contents, file))
+
+
+@contextmanager
+def _dataset_of(contents: Contents, file: ExitStack) -> "Iterator[xr.Dataset]":
+    """Open the dataset of an open file, and close both at the end."""
+    assert contents.dataset is not None
+    with file.pop_all(), contents.dataset() as dataset:
+        yield dataset
 
 
 @contextmanager
@@ -49,18 +79,12 @@ def open_dataset(
     contents: Contents, missing: Sequence[float] | None = None
 ) -> "Iterator[xr.Dataset]":
     """Open the dataset or its part lazily, without decoding numbers."""
-    opened: AbstractContextManager[xr.Dataset]
-    if contents.dataset is not None:
-        opened = nullcontext(contents.dataset.copy())
-    elif contents.container == "netcdf":
-        from driftbayes.io.netcdf_file import open_file
-
-        opened = open_file(contents.path)
-    else:
-        from driftbayes.io.zarr_store import open_store
-
-        opened = open_store(contents.path)
-    with opened as dataset:
+    with ExitStack() as stack:
+        opener = contents.dataset
+        if opener is None:
+            opener = contents_of_file(contents.path, contents.container, stack).dataset
+        assert opener is not None
+        dataset = stack.enter_context(opener())
         dataset.encoding["missing"] = missing
         dataset.encoding["budget"] = Budget(f"{contents.source!r}")
         if contents.part is not None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -32,13 +33,13 @@ def _is_ours(contents: Contents) -> bool:
 
 def _layout_kind(contents: Contents) -> str:
     """Return the kind of layout of a dataset; empty if none is found."""
-    from driftbayes.io.layouts import find_layout
+    from driftbayes.io.layouts import COUNTS, find_layout
 
     try:
         layout = find_layout(contents)
     except DriftbayesError:
         return ""
-    is_count = str(layout.counter).lower() in ("rowsize", "row_size", "count")
+    is_count = str(layout.counter).lower() in COUNTS
     return "clouddrift" if layout.kind == "contiguous" and is_count else layout.kind
 
 
@@ -172,9 +173,8 @@ _SUFFIXES |= {".pq": "parquet", ".mat": "mat", ".rda": "rds", ".rdata": "rds", "
 _BY_SUFFIX = ("mat", "rds")
 # Modules whose `describe` returns the fields of `Contents`.
 _DESCRIBERS = {
-    **{"parquet": "parquet", "netcdf": "netcdf_file", "xml": "trackmate"},
-    **{"npz": "numpy_arrays", "csv": "csv_text", "zarr": "zarr_store", "mat": "matlab"},
-    **{"rds": "r_data"},
+    **{"parquet": "parquet", "xml": "trackmate", "npz": "numpy_arrays"},
+    **{"csv": "csv_text", "mat": "matlab", "rds": "r_data"},
 }
 
 
@@ -185,17 +185,22 @@ def may_be_several(path: object) -> bool:
     return any(char in os.fspath(path) for char in "*?[") or Path(path).is_dir()
 
 
-def contents_of(path: Any) -> Contents:
+def contents_of(path: Any, stack: ExitStack | None = None) -> Contents:
     """Inspect a file, a Zarr store, the directory of a run or a dataset in memory.
 
     Only the first of several files is inspected.
+
+    Args:
+        path: The file, or the dataset.
+        stack: Keeps a dataset open until it is read or the stack ends; by default it is closed, and
+            opened again to be read.
     """
     if isinstance(path, list | tuple) or may_be_several(path):
         from driftbayes.io.files import files_of
 
         several = files_of(path)
         if several is not None:
-            return contents_of(several[0])
+            return contents_of(several[0], stack)
     if not isinstance(path, str | os.PathLike):
         if hasattr(path, "columns"):
             require("tables", "pyarrow")
@@ -221,8 +226,11 @@ def contents_of(path: Any) -> Contents:
             matches = (text if known == "xml" else head).startswith(starts)
             if matches and container not in _BY_SUFFIX:
                 container = known
-    if container not in _DATASET[0]:
-        require("tables", "pyarrow")
+    if container in _DATASET[0]:
+        from driftbayes.io.datasets import contents_of_file
+
+        return contents_of_file(file, container, stack)
+    require("tables", "pyarrow")
     described = import_module(f"driftbayes.io.{_DESCRIBERS[container]}").describe(file)
     return Contents(file, container, **described)
 

@@ -20,7 +20,7 @@ from driftbayes.typing import FloatArray, IntArray, StrArray
 
 Kind = Literal["contiguous", "indexed", "long", "grid", "single"]
 
-_COUNTS = ("rowsize", "row_size", "count")
+COUNTS = ("rowsize", "row_size", "count")
 _IDS = (
     *("id", "ids", "trajectory", "trajectory_id", "traj_id", "traj", "particle", "particle_id"),
     *("drifter_id", "drifter", "buoy_id", "buoy", "platform_id", "platform", "wmo"),
@@ -29,7 +29,7 @@ _TIMES = ("time", "t", "obs_time", "datetime", "date", "timestamp", "juld")
 _OBSERVATIONS = ("obs", "observation", "time", "index", "row", "sample", "step")
 # Pairs of coordinates are searched by standard name, by axis and by name, in this order.
 _STANDARD = (("longitude", "latitude"), ("projection_x_coordinate", "projection_y_coordinate"))
-_PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
+PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def find_counter(contents: Contents) -> tuple[Kind, str, str] | None:
             return "indexed", name, instance
     for name, dims in contents.dims.items():
         # Many clouddrift files lack the attribute that CF requires.
-        if name.lower() in _COUNTS and len(dims) == 1:
+        if name.lower() in COUNTS and len(dims) == 1:
             return "contiguous", name, dims[0]
     return None
 
@@ -156,7 +156,7 @@ def _candidates(contents: Contents) -> Iterator[tuple[list[str], list[str]]]:
     for pair in _STANDARD:
         yield select(lambda name: contents.attribute(name, "standard_name"), pair)
     yield select(lambda name: contents.attribute(name, "axis").upper(), "XY")
-    for pair in _PAIRS:
+    for pair in PAIRS:
         yield select(str.lower, pair)
 
 

@@ -41,7 +41,7 @@ _CACHED = ("inactive_file ", "active_file ")
 _FALLBACK_MEMORY = 2**32
 # The slowest parser, in Python, reads a megabyte in seconds.
 _BASE_SECONDS, _SECONDS_PER_BYTE = 120.0, 2e-5
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,9})?) ?([KMGT]?)i?B?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,9})?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _BLOCK = 2**18
 # Largest number of bytes that one compressed byte can become.
@@ -81,12 +81,17 @@ def memory_budget() -> int:
     """Return the number of bytes that reading may use."""
     text = os.environ.get(MEMORY_VARIABLE, "").strip()
     if text:
-        match = _SIZE.fullmatch(text)
-        size = float(match[1]) * 1000 ** _POWERS[match[2].upper()] if match else 0.0
+        size = n_bytes_of(text)
         if size < 1:
             raise DriftbayesError(f"{MEMORY_VARIABLE} must be a size such as 8GB, got {text!r:.40}")
-        return int(size)
+        return size
     return max(int(_SHARE_OF_FREE_MEMORY * _free_memory()), _ALWAYS_ALLOWED)
+
+
+def n_bytes_of(text: str) -> int:
+    """Return the number of bytes in `200MB`, `1.5 GB` or `1000`; 0 if it is not a size."""
+    match = _SIZE.fullmatch(text.strip())
+    return int(float(match[1]) * 1000 ** _POWERS[match[2].upper()]) if match else 0
 
 
 def check_memory(n_bytes: int, what: str) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from driftbayes.data.schema import TIME_ORIGIN
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import limits, mat_file
@@ -58,7 +59,7 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
     if notes:
         provenance["notes"] = [*notes, *provenance.get("notes", [])]
     if "datenum" in columns:
-        provenance["time_origin"] = "1970-01-01T00:00:00"
+        provenance["time_origin"] = TIME_ORIGIN
     return replace(trajectories, provenance=provenance)
 
 

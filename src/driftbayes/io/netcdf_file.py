@@ -5,8 +5,10 @@ This is the only module that calls the NetCDF library.
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -30,38 +32,36 @@ _TEXT = np.dtype([("length", "<u4"), ("heap", "<u8"), ("index", "<u4")])
 # Index, reference count, reserved bytes and length of a text in a heap.
 _OBJECT_HEADER = struct.Struct("<HHIQ")
 _BLOCK = 2**24
-# Checked variables, and whether their chunks inflate far beyond their declared size.
-_CHECKED: dict[tuple[str, int, int, str], bool] = {}
+# Results of checks of files and of their variables; a file is opened once for each block.
+_CHECKED: dict[tuple[str, int, int, str], int] = {}
 _MAX_CHECKED = 1000
+# Age in seconds at which the time stamp of a file identifies its content.
+_SETTLED = 2.0
 # Larger files are searched only up to here, to save time.
 _MAX_SEARCH = 2**30
 
 
 def load(path: PathLike) -> "xr.Dataset":
     """Load a NetCDF file, with packed numbers unpacked and times left as numbers."""
-    with _opened(path, lazily=False) as dataset:
+    with _raw(path) as opened, _dataset(*opened, lazily=False) as dataset:
         return dataset.load()
 
 
 @contextmanager
-def open_file(path: PathLike) -> "Iterator[xr.Dataset]":
-    """Open a NetCDF file lazily, without decoding numbers.
+def opened(path: PathLike) -> Iterator[dict[str, Any]]:
+    """Open a NetCDF file, and describe it by fields of `Contents`.
 
-    Damaged variables are dropped; `dataset.encoding["damaged"]` maps their names to messages.
+    Its dataset is opened lazily, without decoding numbers. Damaged variables are dropped;
+    `dataset.encoding["damaged"]` maps their names to messages.
     """
-    with _opened(path, lazily=True) as dataset:
-        yield dataset
-
-
-def describe(path: PathLike) -> dict[str, Any]:
-    """Return names, dimensions and attributes of a file, as fields of `Contents`."""
-    with _raw(path) as (_, _, netcdf):
+    with _raw(path) as (file, raw, netcdf):
         variables = netcdf.variables
-        return {
+        yield {
             "names": tuple(variables),
             "dims": {name: tuple(map(str, v.dimensions)) for name, v in variables.items()},
             "attributes": dict(netcdf.attrs),
             "variable_attributes": {name: dict(v.attrs) for name, v in variables.items()},
+            "dataset": partial(_dataset, file, raw, netcdf, lazily=True),
         }
 
 
@@ -90,45 +90,44 @@ def _raw(path: PathLike) -> "Iterator[tuple[Path, h5py.File, Any]]":
 
 
 @contextmanager
-def _opened(path: PathLike, *, lazily: bool) -> "Iterator[xr.Dataset]":
+def _dataset(file: Path, raw: "h5py.File", netcdf: Any, *, lazily: bool) -> "Iterator[xr.Dataset]":
     import xarray as xr
     from xarray.backends import H5NetCDFStore
 
-    with _raw(path) as (file, raw, netcdf):
-        variables = netcdf.variables
-        check_names(file, len(variables), "variables")
-        damaged = {}
-        budget = Budget(f"{file.name!r}")
-        for name in variables:
-            try:
-                stored = _stored(raw, name)
-                shape = variables[name].shape
-                check_size(stored, shape, name, file)
-                if not lazily:
-                    check_chunks(stored, name, file)
-                    # The stored values, and the unpacked floats.
-                    n_values = math.prod(map(int, shape))
-                    budget.claim(n_values * (stored.dtype.itemsize + 8))
-            except DriftbayesError as error:
-                if not lazily:
-                    raise
-                # Reported only if the variable is used.
-                damaged[name] = str(error)
-        with xr.open_dataset(
-            H5NetCDFStore(netcdf),
-            mask_and_scale=not lazily,
-            decode_times=False,
-            decode_timedelta=False,
-            drop_variables=list(damaged),
-            # Do not read the coordinates of dimensions in advance.
-            create_default_indexes=not lazily,
-        ) as dataset:
-            dataset.encoding["damaged"] = damaged
-            if lazily:
-                dataset.encoding["check_chunks"] = lambda name: check_chunks(
-                    _stored(raw, name), name, file
-                )
-            yield dataset
+    variables = netcdf.variables
+    check_names(file, len(variables), "variables")
+    damaged = {}
+    budget = Budget(f"{file.name!r}")
+    for name in variables:
+        try:
+            stored = _stored(raw, name)
+            shape = variables[name].shape
+            check_size(stored, shape, name, file)
+            if not lazily:
+                check_chunks(stored, name, file)
+                # The stored values, and the unpacked floats.
+                n_values = math.prod(map(int, shape))
+                budget.claim(n_values * (stored.dtype.itemsize + 8))
+        except DriftbayesError as error:
+            if not lazily:
+                raise
+            # Reported only if the variable is used.
+            damaged[name] = str(error)
+    with xr.open_dataset(
+        H5NetCDFStore(netcdf),
+        mask_and_scale=not lazily,
+        decode_times=False,
+        decode_timedelta=False,
+        drop_variables=list(damaged),
+        # Do not read the coordinates of dimensions in advance.
+        create_default_indexes=not lazily,
+    ) as dataset:
+        dataset.encoding["damaged"] = damaged
+        if lazily:
+            dataset.encoding["check_chunks"] = lambda name: check_chunks(
+                _stored(raw, name), name, file
+            )
+        yield dataset
 
 
 def _stored(raw: "h5py.File", name: str) -> "h5py.Dataset":
@@ -146,6 +145,31 @@ def check_heaps(hdf5: "h5py.File", file: Path) -> None:
     # All known files have addresses and lengths of 8 bytes.
     if hdf5.id.get_create_plist().get_sizes() != (8, 8):
         return
+    damaged = _cached(file, "", lambda: _find_damaged_heap(file))
+    if damaged >= 0:
+        raise DriftbayesError(
+            f"{file.name!r} cannot be read as NetCDF (its text is damaged at byte {damaged}); "
+            "restore it from a copy"
+        )
+
+
+def _cached(file: Path, what: str, check: Callable[[], int]) -> int:
+    """Return the result of a check, which is repeated only if the file has changed."""
+    state = file.stat()
+    key = (str(file), state.st_size, state.st_mtime_ns, what)
+    if key in _CHECKED:
+        return _CHECKED[key]
+    found = check()
+    # A file written just now may change again without another time stamp.
+    if time.time() - state.st_mtime > _SETTLED:
+        while len(_CHECKED) >= _MAX_CHECKED:
+            _CHECKED.pop(next(iter(_CHECKED)))
+        _CHECKED[key] = found
+    return found
+
+
+def _find_damaged_heap(file: Path) -> int:
+    """Return the offset of the first heap on which a loop never ends; -1 if there is none."""
     n_bytes = min(file.stat().st_size, _MAX_SEARCH)
     with file.open("rb") as stream:
         for start in range(0, n_bytes, _BLOCK):
@@ -155,11 +179,9 @@ def check_heaps(hdf5: "h5py.File", file: Path) -> None:
             while offset >= 0:
                 stream.seek(start + offset)
                 if not _is_valid_heap(stream.read(len(_HEAP) + 8), stream, n_bytes):
-                    raise DriftbayesError(
-                        f"{file.name!r} cannot be read as NetCDF (its text is damaged at byte "
-                        f"{start + offset}); restore it from a copy"
-                    )
+                    return start + offset
                 offset = block.find(_HEAP, offset + 1)
+    return -1
 
 
 def _is_valid_heap(header: bytes, stream: BinaryIO, n_bytes: int) -> bool:
@@ -229,14 +251,8 @@ def check_chunks(dataset: "h5py.Dataset", name: str, file: Path) -> None:
     # Other filters have low compression ratios or are not installed.
     if h5py.h5z.FILTER_DEFLATE not in filters:
         return
-    state = file.stat()
-    key = (str(file), state.st_size, state.st_mtime_ns, name)
-    if key not in _CHECKED:
-        while len(_CHECKED) >= _MAX_CHECKED:
-            _CHECKED.pop(next(iter(_CHECKED)))
-        twice = filters.count(h5py.h5z.FILTER_DEFLATE) > 1
-        _CHECKED[key] = twice or _is_bomb(dataset, file)
-    if _CHECKED[key]:
+    twice = filters.count(h5py.h5z.FILTER_DEFLATE) > 1
+    if _cached(file, name, lambda: twice or _is_bomb(dataset, file)):
         raise DriftbayesError(
             f"{file.name!r}: a chunk of variable {_short(name)} holds far more than the file "
             "declares; it is damaged or malicious"

@@ -14,13 +14,12 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.io import cells, limits
 from driftbayes.io.ids import BadCellError
-from driftbayes.io.layouts import from_ragged
+from driftbayes.io.layouts import PAIRS, from_ragged
 from driftbayes.io.reading import Contents, ReadOptions, prefix_errors, reading_as
 from driftbayes.typing import FloatArray, IntArray
 
 _TEXT_TYPES = ("string", "large_string")
 _OBS = "obs"
-_PAIRS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
 
 
 def describe(file: Path) -> dict[str, Any]:
@@ -112,7 +111,7 @@ def _read_nested(contents: Contents, options: ReadOptions) -> Trajectories:
     names = [record.type.field(i).name for i in range(record.type.num_fields)]
     x, y = given.get("lon", given.get("x")), given.get("lat", given.get("y"))
     if not (x and y):
-        x, y = next((pair for pair in _PAIRS if set(pair) <= set(names)), (None, None))
+        x, y = next((pair for pair in PAIRS if set(pair) <= set(names)), (None, None))
     if x is None or y is None:
         raise DriftbayesError(
             f"{source!r}: the record 'obs' has no lon and lat; it has "

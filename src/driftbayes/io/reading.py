@@ -19,8 +19,8 @@ __all__ = [
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path, PurePath
@@ -144,7 +144,8 @@ class Contents:
     # Part to read, (start, stop) along each dimension of a dataset (trajectories first) or along
     # the "rows" of a Parquet table.
     part: Mapping[str, tuple[int, int]] | None = None
-    dataset: "xr.Dataset | None" = None  # the dataset, if it is in memory
+    # Opens the dataset, if it is in memory or its file is open; a file is then closed with it.
+    dataset: "Callable[[], AbstractContextManager[xr.Dataset]] | None" = None
     table: Any = None  # the Arrow table, if it is in memory
 
     def has(self, *names: str) -> bool:

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,15 +55,16 @@ def read_several(files: Sequence[Path], options: ReadOptions, source: str) -> Tr
 def _read(files: Sequence[Path], options: ReadOptions) -> list[Trajectories]:
     parts, first = [], None
     for file in files:
-        contents = contents_of(file)
-        chosen = choose(contents, options.format)
-        if first is not None and chosen.name != first.name:
-            raise DriftbayesError(
-                f"{files[0].name!r} has format {first.name}, {file.name!r} has format "
-                f"{chosen.name}; read files of one format together"
-            )
-        first = chosen
-        parts.append(read_as(chosen, contents, options))
+        with ExitStack() as stack:
+            contents = contents_of(file, stack)
+            chosen = choose(contents, options.format)
+            if first is not None and chosen.name != first.name:
+                raise DriftbayesError(
+                    f"{files[0].name!r} has format {first.name}, {file.name!r} has format "
+                    f"{chosen.name}; read files of one format together"
+                )
+            first = chosen
+            parts.append(read_as(chosen, contents, options))
     return parts
 
 

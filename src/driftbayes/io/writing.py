@@ -73,8 +73,7 @@ def _as_table(trajectories: Trajectories, *, escape_ids: bool = False) -> Any:
     kind = pa.int64() if ids.dtype == np.int64 else pa.string()
     if escape_ids and ids.dtype != np.int64:
         ids = np.array([escape_cell(value) for value in ids], dtype=object)
-    for name in trajectories.flags:
-        _check_flag(name)
+    _check_flags(trajectories)
     table = {schema.ID: pa.array(ids, type=kind).take(pa.array(trajectories.trajectory_index))}
     table[schema.TIME] = pa.array(trajectories.times)
     for name, (dim, values, _) in trajectories.ragged_variables()[0].items():
@@ -119,8 +118,7 @@ def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
     """Convert trajectories to a dataset in the contiguous ragged layout of CF."""
     import xarray as xr
 
-    for name in trajectories.flags:
-        _check_flag(name)
+    _check_flags(trajectories)
     variables, coords = trajectories.ragged_variables()
     traj, _, about = coords[schema.ID]
     coords[schema.ID] = (traj, id_values(trajectories.ids), about)
@@ -137,7 +135,8 @@ def to_dataset(trajectories: Trajectories) -> "xr.Dataset":
     )
 
 
-def _check_flag(name: str) -> None:
-    """Refuse a flag whose name cannot be written to a file."""
-    if not re.fullmatch(r"\w+", name):
-        raise DriftbayesError(f"a flag name must have only letters and digits, got {name!r}")
+def _check_flags(trajectories: Trajectories) -> None:
+    """Refuse flags whose names cannot be written to a file."""
+    for name in trajectories.flags:
+        if not re.fullmatch(r"\w+", name):
+            raise DriftbayesError(f"a flag name must have only letters and digits, got {name!r}")

@@ -12,8 +12,9 @@ import os
 import stat
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -338,12 +339,12 @@ def is_foreign_store(folder: Path) -> bool:
 
 
 @contextmanager
-def open_store(folder: Path) -> "Iterator[xr.Dataset]":
-    """Open a Zarr store of format 2 or 3 lazily, without decoding numbers.
+def opened(folder: Path) -> Iterator[dict[str, Any]]:
+    """Open a Zarr store of format 2 or 3 lazily, and describe it by fields of `Contents`.
 
-    A variable has the attribute `_FillValue` only if the store declares it. Every array of format 2
-    has a `fill_value` for chunks that were never written, 0 by default: `encoding["zarr_fill"]`
-    holds it if it is another number.
+    Numbers are not decoded. A variable has the attribute `_FillValue` only if the store declares
+    it. Every array of format 2 has a `fill_value` for chunks that were never written, 0 by default:
+    `encoding["zarr_fill"]` holds it if it is another number.
     """
     require("Zarr stores", "zarr", "xarray")
     import xarray as xr
@@ -367,7 +368,7 @@ def open_store(folder: Path) -> "Iterator[xr.Dataset]":
     ):
         for name, variable in dataset.variables.items():
             _declare_fill(variable, arrays.get(str(name)))
-        yield dataset
+        yield {**describe_dataset(dataset), "dataset": partial(nullcontext, dataset)}
 
 
 def _declare_fill(variable: "xr.Variable", array: _ArrayInfo | None) -> None:
@@ -413,9 +414,3 @@ def is_own_store(folder: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(attributes, dict) and schema.SCHEMA_ATTRIBUTE in attributes
-
-
-def describe(folder: Path) -> dict[str, Any]:
-    """Return names, dimensions and attributes of a store, as fields of `Contents`."""
-    with open_store(folder) as dataset:
-        return describe_dataset(dataset)

@@ -1,13 +1,32 @@
 """Coastlines of Natural Earth (1:50m, public domain) in longitude and latitude."""
 
-__all__ = ["coast_lines", "coast_points"]
+__all__ = ["coast_lines", "coast_points", "draw_coast", "shrinking"]
 
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from driftbayes.data.sampling import runs_of
+from driftbayes.representation import INK
 from driftbayes.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def draw_coast(ax: "Axes") -> None:
+    """Draw the coast within the axes, and keep their limits."""
+    from matplotlib.collections import LineCollection
+
+    lines = coast_lines(ax.get_xlim(), ax.get_ylim())
+    ax.add_collection(LineCollection(lines, colors=INK, linewidths=0.5), autolim=False)
+
+
+def shrinking(latitudes: FloatArray) -> float:
+    """Return the length of a degree of longitude in degrees of latitude, at the mean latitude."""
+    return float(np.cos(np.radians(np.clip(np.mean(latitudes), -80, 80))))
 
 
 def coast_lines(
@@ -32,10 +51,9 @@ def coast_lines(
     # The edges of the map are not coast.
     drawn &= ~((np.abs(points[:-1, 0]) > 179.98) & (np.abs(points[1:, 0]) > 179.98))
     drawn &= ~((lat[:-1] < -89.9) | (lat[1:] < -89.9))
-    edges = np.diff(np.concatenate([[False], drawn, [False]]).astype(np.int8))
-    ends = zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True)
     both = np.stack([lon, lat], axis=-1)
-    return [both[first : last + 1] for first, last in ends]
+    # A run of n segments has n + 1 points.
+    return [both[first : first + n + 1] for first, n in zip(*runs_of(drawn), strict=True)]
 
 
 @cache

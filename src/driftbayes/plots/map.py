@@ -8,9 +8,9 @@ import numpy as np
 
 from driftbayes.data.units import readable_time, readable_unit
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.plots.coast import coast_lines
-from driftbayes.plots.style import journal_axes, journal_style
-from driftbayes.representation import INK, number
+from driftbayes.plots.coast import draw_coast, shrinking
+from driftbayes.plots.style import journal_axes, journal_figure
+from driftbayes.representation import number
 from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def plot_map(
         ax.set_ylabel("latitude" if is_lonlat else f"y{ends}")
         if is_lonlat:
             ax.xaxis.set_major_formatter(lambda value, _: f"{(value + 180) % 360 - 180:g}")
-            ax.set_aspect(1 / np.cos(np.radians(np.clip(np.mean(y), -80, 80))))
+            ax.set_aspect(1 / shrinking(y))
         else:
             ax.set_aspect("equal")
         columns, rows = _filled(values)
@@ -87,7 +87,7 @@ def plot_map(
             ax.set_xlim(x[columns[0]], x[columns[-1] + 1])
             ax.set_ylim(y[rows[0]], y[rows[-1] + 1])
         if is_lonlat:
-            _draw_coast(ax)
+            draw_coast(ax)
         time = readable_time(float(dataset["tau"].values[tau]), dataset.attrs.get("time_unit", ""))
         name = str(dataset["season"].values[season]) if "season" in dataset.dims else "all"
         mean = " on average" if dataset.attrs.get("irregular_times") else ""
@@ -158,14 +158,6 @@ def _label_decades(bar: "Colorbar", norm: "Normalize") -> None:
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _draw_coast(ax: "Axes") -> None:
-    """Draw the coast within the axes, and keep their limits."""
-    from matplotlib.collections import LineCollection
-
-    lines = coast_lines(ax.get_xlim(), ax.get_ylim())
-    ax.add_collection(LineCollection(lines, colors=INK, linewidths=0.5), autolim=False)
-
-
 def map_figure(dataset: "xr.Dataset", model: str | None = None) -> "Figure":
     """Draw the main variables of a map side by side.
 
@@ -174,8 +166,6 @@ def map_figure(dataset: "xr.Dataset", model: str | None = None) -> "Figure":
         model: Model of a map by evidence, drawn with errors; None draws all diffusivities and ln K
             of a fixed grid.
     """
-    from matplotlib.figure import Figure
-
     names = [str(name) for name in dataset.data_vars]
     if model is None:
         shown = [name for name in names if name.endswith(("_kappa", "_k"))]
@@ -189,13 +179,11 @@ def map_figure(dataset: "xr.Dataset", model: str | None = None) -> "Figure":
             first = [name for name in first if not name.endswith(("_kappa", "_k"))]
         shown, n_rows = [*first, *(f"{name}_sd" for name in first)], 2
     n_columns = len(shown) // n_rows
-    with journal_style():
-        size = (3.6 * n_columns, _height(dataset, shown[0]) * n_rows)
-        drawing = Figure(figsize=size, layout="constrained")
-        axes = drawing.subplots(n_rows, n_columns, squeeze=False).ravel()
-        for ax, name in zip(axes, shown, strict=True):
+    size = (3.6 * n_columns, _height(dataset, shown[0]) * n_rows)
+    with journal_figure(*size, n_rows, n_columns, squeeze=False) as (figure, axes):
+        for ax, name in zip(axes.ravel(), shown, strict=True):
             plot_map(dataset, name, ax)
-    return drawing
+    return figure
 
 
 def _height(dataset: "xr.Dataset", variable: str) -> float:
@@ -207,6 +195,6 @@ def _height(dataset: "xr.Dataset", variable: str) -> float:
         return 3.0
     width, height = x[columns[-1] + 1] - x[columns[0]], y[rows[-1] + 1] - y[rows[0]]
     if dataset["x"].attrs.get("standard_name") == "longitude":
-        width *= np.cos(np.radians(np.clip(np.mean(y), -80, 80)))
+        width *= shrinking(y)
     # Axes are about 2.3 inches wide; title and label need 0.7.
     return float(np.clip(2.3 * height / width + 0.7, 2.1, 4.5))

@@ -5,9 +5,7 @@ __all__ = ["fill_axes", "plot_panels"]
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from driftbayes.plots.style import draw_panel, journal_style, shared_legend
+from driftbayes.plots.style import draw_panel, journal_figure, shared_legend
 from driftbayes.representation import Panel, colours_of
 
 if TYPE_CHECKING:
@@ -33,21 +31,17 @@ def fill_axes(
         ax.set_visible(False)
 
 
-def plot_panels(panels: Sequence[Panel], n_columns: int = 2) -> "Figure":
-    """Draw panels with one legend, in columns.
+def plot_panels(panels: Sequence[Panel]) -> "Figure":
+    """Draw panels with one legend, in two columns.
 
     Args:
         panels: The panels; groups have the same colour in all of them.
-        n_columns: Number of columns.
     """
-    from matplotlib.figure import Figure
-
     groups = dict.fromkeys(curve.group for panel in panels for curve in panel.curves)
     colours = colours_of([name for name in groups if name != "data"])
-    n_rows = int(np.ceil(len(panels) / n_columns))
-    with journal_style():
-        figure = Figure(figsize=(3.4 * n_columns, 2.6 * n_rows), layout="constrained")
-        axes = list(figure.subplots(n_rows, n_columns, squeeze=False).ravel())
+    n_rows = -(-len(panels) // 2)
+    with journal_figure(6.8, 2.6 * n_rows, n_rows, 2, squeeze=False) as (figure, grid):
+        axes = list(grid.ravel())
         fill_axes(axes, panels, colours, fontsize=8)
         if len(groups) > 1:
             shared_legend(figure, axes[0])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftbayes.data.units import readable, readable_unit
-from driftbayes.plots.coast import coast_lines
-from driftbayes.plots.style import INK, inward_ticks, journal_style
+from driftbayes.plots.coast import draw_coast, shrinking
+from driftbayes.plots.style import INK, inward_ticks, journal_figure
 from driftbayes.prediction.presence import LEVELS, PresenceMap
 from driftbayes.representation import with_unit
 
@@ -24,9 +24,7 @@ def presence_figure(presence: PresenceMap) -> "Figure":
     Args:
         presence: The map of presence.
     """
-    from matplotlib.collections import LineCollection
     from matplotlib.colors import LogNorm
-    from matplotlib.figure import Figure
 
     n = min(len(presence.horizons), _MAX_PANELS)
     size = np.sqrt(presence.areas.sum() * presence.probability.shape[2])
@@ -35,9 +33,8 @@ def presence_figure(presence: PresenceMap) -> "Figure":
     x, y = (edges * per for edges in presence.edges)
     density = presence.probability / (presence.areas[:, None] * per_length**2)
     most = float(density[:n].max())
-    with journal_style():
-        figure = Figure(figsize=(0.6 + 3.0 * n, 3.0), layout="constrained")
-        axes = figure.subplots(1, n, squeeze=False, sharex=True, sharey=True)[0]
+    shared = {"squeeze": False, "sharex": True, "sharey": True}
+    with journal_figure(0.6 + 3.0 * n, 3.0, 1, n, **shared) as (figure, (axes,)):
         inward_ticks(*axes)
         for i, ax in enumerate(axes):
             mesh = ax.pcolormesh(
@@ -55,9 +52,8 @@ def presence_figure(presence: PresenceMap) -> "Figure":
             ax.set_title(f"after {readable(presence.horizons[i], presence.time_unit)}")
             if presence.in_degrees:
                 ax.set(xlim=x[[0, -1]], ylim=y[[0, -1]])
-                lines = coast_lines((x[0], x[-1]), (y[0], y[-1]))
-                ax.add_collection(LineCollection(lines, colors=INK, linewidths=0.5), autolim=False)
-                ax.set_aspect(1 / np.cos(np.radians(np.clip(np.mean(y), -80, 80))))
+                draw_coast(ax)
+                ax.set_aspect(1 / shrinking(y))
             else:
                 ax.set_aspect("equal")
             ax.set_xlabel("longitude" if presence.in_degrees else with_unit("x", unit))

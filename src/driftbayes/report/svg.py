@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes.data.sampling import runs_of
 from driftbayes.representation import INK, Curve, Panel, Scale, colours_of, render
 from driftbayes.typing import FloatArray
 
@@ -158,9 +159,7 @@ def path(x: FloatArray, y: FloatArray) -> str:
 
 def runs(is_inside: np.ndarray) -> list[slice]:
     """Return the runs of true values of an array."""
-    edges = np.diff(np.concatenate([[False], is_inside, [False]]).astype(np.int8))
-    starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    return [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
+    return [slice(int(a), int(a + n)) for a, n in zip(*runs_of(is_inside), strict=True)]
 
 
 def _limits(values: FloatArray, scale: Scale) -> tuple[float, float]:

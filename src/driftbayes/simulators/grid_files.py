@@ -209,14 +209,11 @@ def _make_export(dispersion: GriddedDispersion, dataset: "xr.Dataset", script: s
     if not dispersion.is_lonlat and dispersion.ground is not None:
         notes.append(
             "x and y are metres on the azimuthal equidistant plane around "
-            f"{dispersion.ground.lon:.4f}"
-            f"° E, {dispersion.ground.lat:.4f}° N"
+            f"{dispersion.ground.lon:.4f}° E, {dispersion.ground.lat:.4f}° N"
         )
     k = dispersion.diffusivity[:, dispersion.has_data]
-    version, fingerprint = (
-        dispersion.origin["driftbayes_version"],
-        dispersion.origin["data_fingerprint"],
-    )
+    names = ("driftbayes_version", "data_fingerprint")
+    version, fingerprint = (dispersion.origin[name] for name in names)
     flow = "zero flow: a uniform density stays uniform"
     if dispersion.flow is not None:
         flow = "estimated flow: a uniform density stays uniform where it has no divergence"

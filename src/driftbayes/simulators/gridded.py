@@ -151,19 +151,13 @@ class GriddedDispersion:
     def time_step(self) -> float:
         """Largest time step with which a random walk in this grid stays well mixed."""
         x, y = (0.5 * (e[1:] + e[:-1]) for e in self.edges)
-        sides = np.stack(
-            [np.broadcast_to(s, (len(y), len(x))) for s in self._side_lengths(y)], axis=0
-        )
+        lengths = zip(self.sides, self.lengths(y), strict=True)
+        sides = np.stack([np.tile((side * per)[:, None], len(x)) for side, per in lengths])
         by_walk = (_MAX_STEP * sides) ** 2 / (2 * self.diffusivity)
         speed = np.abs(self.drift_at(*np.meshgrid(x, y)) + self.flow_at(*np.meshgrid(x, y)))
         with np.errstate(divide="ignore"):
             by_flow = _MAX_STEP * sides / speed
         return float(min(by_walk.min(), by_flow.min()))
-
-    def _side_lengths(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        sides = zip(self.sides, self.lengths(y), strict=True)
-        first, second = ((side * length)[:, None] for side, length in sides)
-        return first, second
 
     def on_lonlat(self) -> "GriddedDispersion":
         """Interpolate to a grid of longitudes and latitudes.

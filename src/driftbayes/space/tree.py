@@ -13,7 +13,7 @@ from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import check_names, make_hypotheses
 from driftbayes.comparison.prunings import Prunings, average_prunings
 from driftbayes.comparison.regions import not_a_plane, season_numbers
-from driftbayes.data.sampling import Displacements, displacements, sampled_runs
+from driftbayes.data.sampling import Cut, Displacements, displacements, sampled_runs
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError
@@ -406,7 +406,7 @@ def _places(
 
 def _rows(trajectories: Trajectories, tau: float | None, n_tau: int | None) -> IntArray:
     """Return the row of the trajectories at which each step begins."""
-    runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows="all")
+    runs = sampled_runs(trajectories, tau, Cut(n_tau, "all"))
     return runs.rows[np.repeat(runs.firsts, runs.n_steps) + predecessors(runs.n_steps)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from driftbayes import quality
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.comparison.scan import provenance_attrs
-from driftbayes.data.sampling import Gaps, Windows, check_cutting, snap_taus, stride_of
+from driftbayes.data.sampling import Cut, Gaps, Windows, snap_taus, stride_of
 from driftbayes.data.tangent import ground_of
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, NothingLeftError
@@ -111,17 +111,17 @@ def tally_file(
     Returns:
         The sums, and the provenance of the data.
     """
-    check_cutting(n_tau, windows, gaps)
+    cut = Cut(n_tau, windows, gaps)
 
     def spec_for(pilot: Trajectories, dt: float) -> TallySpec:
         chosen = list(models(pilot.n_dim))
-        memories = check_streamable(chosen, gaps)
+        memories = check_streamable(chosen, cut.gaps)
         _check_axes(chosen, pilot)
         if snap:
             strides = tuple(map(int, np.rint(snap_taus(pilot, taus) / dt)))
         else:
             strides = tuple(stride_of(pilot, tau)[0] for tau in taus)
-        return TallySpec(strides, dt, memories, n_tau, windows)
+        return TallySpec(strides, dt, memories, cut.n_tau, cut.windows)
 
     return _reduce(path, options, spec_for, StreamOptions(**streaming))
 

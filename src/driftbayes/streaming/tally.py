@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from driftbayes import quality
-from driftbayes.data.sampling import Windows, ragged_arange, sampled_runs, too_short
+from driftbayes.data.sampling import Cut, Windows, ragged_arange, sampled_runs, too_short
 from driftbayes.data.trajectories import MAX_STRAYS, Trajectories, stray_note
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.io.blocks import Block, read_block
@@ -377,7 +377,7 @@ def _add_whole(
 
 def _add_with_gaps(tracks: Trajectories, stride: int, sums: StrideSums, spec: TallySpec) -> None:
     """Add trajectories with gaps."""
-    runs = sampled_runs(tracks, stride * spec.dt, n_tau=spec.n_tau, windows=spec.windows)
+    runs = sampled_runs(tracks, stride * spec.dt, Cut(spec.n_tau, spec.windows))
     sums.longest = max(sums.longest, runs.longest)
     sums.n_particles += len(np.unique(tracks.trajectory_index[runs.rows[runs.firsts]]))
     x, firsts = tracks.positions[runs.rows], runs.firsts
