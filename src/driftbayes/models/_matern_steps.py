@@ -23,7 +23,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 from numpy.typing import NDArray
 
-from driftbayes.jax_typing import Scalar
+from driftbayes.jax_typing import LagArray, Scalar, TimeArray
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_covariance
 
@@ -43,7 +43,7 @@ _N_NODES = 24
 _REACH = 8.6
 
 
-def matern_first_covariances(nu: Scalar, x: Scalar, n_lags: int) -> Float[Array, " lag"]:
+def matern_first_covariances(nu: Scalar, x: Scalar, n_lags: int) -> LagArray:
     r"""Compute the covariances of steps in units of $k \gamma \tau^2$.
 
     Args:
@@ -62,7 +62,7 @@ def _rate(nu: Scalar) -> Scalar:
     return jnp.sqrt(pi * nu) * jnp.exp(log_gamma_ratio(nu, jnp.asarray(0.5)))
 
 
-def _by_lattice(nu: Scalar, x: Scalar, n_lags: int) -> Float[Array, " lag"]:
+def _by_lattice(nu: Scalar, x: Scalar, n_lags: int) -> LagArray:
     y = _rate(nu) * x
     is_long = y > _MAX_STEP
     log_s = 2 * jnp.log(jnp.clip(y, _MIN_STEP, _MAX_STEP)) - jnp.asarray(2 * (_log_z() + log(2)))
@@ -88,13 +88,13 @@ def _table(n_lags: int) -> NDArray[np.float64]:
 
 # One program; otherwise JAX would compile two dozen operations.
 @jax.jit
-def _tabulate(log_z: Float[Array, " node"], lags: Float[Array, " lag"]) -> Float[Array, "node _"]:
+def _tabulate(log_z: Float[Array, " node"], lags: LagArray) -> Float[Array, "node _"]:
     z = jnp.exp(log_z)[:, None]
     apart = gaussian_step_covariance(lags[None, :], z)
     return jnp.concatenate([gaussian_spread(z), apart], axis=1)
 
 
-def _by_series(nu: Scalar, x: Scalar, n_lags: int) -> Float[Array, " lag"]:
+def _by_series(nu: Scalar, x: Scalar, n_lags: int) -> LagArray:
     nodes, weights = np.polynomial.legendre.leggauss(_N_NODES)
     place, weight = jnp.asarray(0.5 * (nodes + 1)), jnp.asarray(0.5 * weights)
     # Only the beginning of a long first step contributes.
@@ -107,7 +107,7 @@ def _by_series(nu: Scalar, x: Scalar, n_lags: int) -> Float[Array, " lag"]:
     return falling + jnp.concatenate([falling[:1], rising[:-1]])
 
 
-def _correlation(nu: Scalar, y: Float[Array, "..."]) -> Float[Array, "..."]:
+def _correlation(nu: Scalar, y: TimeArray) -> TimeArray:
     r"""$2^{1-\nu} y^\nu K_\nu(y) / \Gamma(\nu)$, normalised by the same series at y = 0."""
     w2 = (y / nu) ** 2
     q = w2 / (1 + jnp.sqrt(1 + w2))

@@ -6,9 +6,8 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.jax_typing import Leaf, Scalar, TimeArray
 from driftbayes.models._base import Parameter
 from driftbayes.models._linear import AbstractLinearModel, Dynamics, over
 from driftbayes.models._matrix_exponential import exponential_integrals
@@ -69,7 +68,7 @@ class ConfinedLangevin(AbstractLinearModel):
             stationary=k * gamma * jnp.eye(2),
         )
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         r"""$2(k/\lambda)(1 - \rho(t))$ with $\rho$ the autocorrelation of the position.
 
         $1 - \rho$ is computed as an integral of the velocity, not as a difference, and keeps full

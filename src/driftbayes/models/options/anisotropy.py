@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Positions, Scalar, ScalarLike
 from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._prepare import Kind
@@ -118,9 +118,7 @@ class Anisotropic(AbstractOption):
         widths = jnp.linalg.eigvalsh(tensor)
         return {**own, "K_max_over_min": widths[-1] / widths[0]}
 
-    def apply(
-        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    def apply(self, key: Key, positions: Positions, tau: ScalarLike) -> Positions:
         return positions @ self._power(0.5)
 
     def _power(self, exponent: float) -> Float[Array, "dim dim"]:

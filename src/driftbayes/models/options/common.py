@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, LagArray, Leaf, Positions, Scalar, ScalarLike, TimeArray
 from driftbayes.likelihood import Collected
 from driftbayes.models._base import AbstractModel, Parameter, fact, shape_names
 from driftbayes.models._prepare import Kind
@@ -74,31 +73,29 @@ class Common(AbstractOption):
             f"{scale}_common": jnp.asarray(common.value_of(scale)),
         }
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
         own, common = (part.increment_autocovariance(lags, tau) for part in self.components())
         return own + common
 
-    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> LagArray:
         own, common = self.components()
         return own.first_autocovariances(n_lags, tau) + common.first_autocovariances(n_lags, tau)
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         own, common = self.components()
         return own.mean_square_displacement(lag) + common.mean_square_displacement(lag)
 
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def lvaf(self, lag: TimeArray) -> TimeArray:
         own, common = self.components()
         return own.lvaf(lag) + common.lvaf(lag)
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         own, common = self.components()
         key_own, key_common = jax.random.split(key)
 
-        def draw(model: AbstractModel, key: Key, n: int) -> Float[Array, "particle position dim"]:
+        def draw(model: AbstractModel, key: Key, n: int) -> Positions:
             return model.simulate(key, n_particles=n, n_steps=n_steps, n_dim=n_dim, tau=tau)
 
         return draw(common, key_common, 1) + draw(own, key_own, n_particles)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Positions, Scalar, ScalarLike
 from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.likelihood.hermitian import hermitian_column_terms, hermitian_walk
 from driftbayes.models._base import AbstractModel, Parameter, fact
@@ -126,7 +126,7 @@ class Rotating(AbstractOption):
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         """Simulate exact positions from a stationary start at 0, with a random sense."""
         if n_dim != 2:
             msg = f"{self.name} needs two dimensions, got {n_dim}; leave out +rotating"
