@@ -1,6 +1,7 @@
 """Aliases for JAX arrays, which hold what models compute."""
 
 __all__ = [
+    "AnyArray",
     "Key",
     "LagArray",
     "Leaf",
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+AnyArray: TypeAlias = Array | np.ndarray
 Scalar: TypeAlias = Float[Array, ""]
 Key: TypeAlias = PRNGKeyArray
 # Numbers of lags, and covariances at each.
