@@ -12,7 +12,6 @@ The lattice is too coarse for the narrower mixtures at higher smoothness. There 
 
 __all__ = ["matern_first_covariances"]
 
-from fractions import Fraction
 from functools import cache
 from math import log, pi
 
@@ -21,11 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
-from numpy.typing import NDArray
 
 from driftbayes.jax_typing import LagArray, Scalar, TimeArray
+from driftbayes.kernels.debye import debye_polynomials
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_covariance
+from driftbayes.typing import FloatArray
 
 # Debye's series is used above this smoothness.
 _SWITCH = 24.0
@@ -74,12 +74,12 @@ def _by_lattice(nu: Scalar, x: Scalar, n_lags: int) -> LagArray:
     return jnp.where(is_long, jnp.pad(diffusion, (0, max(n_lags - 2, 0))), mixed)
 
 
-def _log_z() -> NDArray[np.float64]:
+def _log_z() -> FloatArray:
     return _MIN_LOG_Z + _SPACING * np.arange(_N_LATTICE, dtype=np.float64)
 
 
 @cache
-def _table(n_lags: int) -> NDArray[np.float64]:
+def _table(n_lags: int) -> FloatArray:
     """E at each node of the lattice, (node, lag)."""
     # Evaluated also while a program is being traced.
     with jax.ensure_compile_time_eval(), jax.enable_x64(new_val=True):
@@ -114,23 +114,16 @@ def _correlation(nu: Scalar, y: TimeArray) -> TimeArray:
     p = 1 / (1 + q)
     # Coefficients of the powers of p, the highest first.
     powers = (-1 / nu) ** jnp.arange(float(_N_TERMS + 1))
-    coefficients = jnp.asarray(_debye_polynomials()) @ powers
+    coefficients = jnp.asarray(_debye_table()) @ powers
     series = jnp.polyval(coefficients, p, unroll=8) / jnp.sum(coefficients)
     return jnp.sqrt(p) * jnp.exp(-nu * (q - jnp.log1p(0.5 * q))) * series
 
 
 @cache
-def _debye_polynomials() -> NDArray[np.float64]:
+def _debye_table() -> FloatArray:
     """Coefficients of the polynomials u_k(p) of Debye's series, (falling power, k)."""
-    size = 3 * _N_TERMS + 1
-    table = np.zeros((size, _N_TERMS + 1))
-    u = [Fraction(1)]
-    for k in range(_N_TERMS + 1):
-        table[: len(u), k] = [float(c) for c in u]
-        # u_{k+1} = (p² - p⁴) u_k' / 2 + ∫ (1 - 5 t²) u_k dt / 8, from 0 to p.
-        following = [Fraction(0)] * (len(u) + 3)
-        for n, c in enumerate(u):
-            following[n + 1] += c * (Fraction(n, 2) + Fraction(1, 8 * (n + 1)))
-            following[n + 3] -= c * (Fraction(n, 2) + Fraction(5, 8 * (n + 3)))
-        u = following
-    return table[::-1]
+    table = np.zeros((3 * _N_TERMS + 1, _N_TERMS + 1))
+    for k, u in enumerate(debye_polynomials(_N_TERMS + 1)):
+        for power, value in u.items():
+            table[-1 - power, k] = float(value)
+    return table
