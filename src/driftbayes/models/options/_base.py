@@ -114,14 +114,22 @@ class AbstractOption(AbstractModel):
             raise DriftbayesError(msg)
 
     def leaves(self) -> dict[str, Any]:
-        return {**self.base.leaves(), **{name: getattr(self, name) for name in self.own}}
+        return {**self.base.leaves(), **dict(zip(self.own, self.own_values(), strict=True))}
 
     def template(self) -> "AbstractModel":
-        return replace(self, base=self.base.template(), **{name: name for name in self.own})
+        return self.rebuilt(self.base.template(), list(self.own))
 
     def __call__(self, **values: Any) -> "AbstractModel":
-        own = {name: values.pop(name) for name in self.own}
-        return replace(self, base=self.base(**values), **own)
+        own = [values.pop(name) for name in self.own]
+        return self.rebuilt(self.base(**values), own)
+
+    def own_values(self) -> tuple[Any, ...]:
+        """Return the values of the added parameters, in order."""
+        return tuple(getattr(self, name) for name in self.own)
+
+    def rebuilt(self, base: AbstractModel, own: list[Any]) -> "AbstractModel":
+        """Return the option with another base and other values of the added parameters."""
+        return replace(self, base=base, **dict(zip(self.own, own, strict=True)))
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike

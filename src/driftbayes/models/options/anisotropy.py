@@ -80,15 +80,11 @@ class Anisotropic(AbstractOption):
             msg = f"H has 2 components in two dimensions and 5 in three, got {len(self.h)}"
             raise DriftbayesError(msg)
 
-    def leaves(self) -> dict[str, Any]:
-        return {**self.base.leaves(), **dict(zip(self.own, self.h, strict=True))}
+    def own_values(self) -> tuple[Any, ...]:
+        return self.h
 
-    def template(self) -> AbstractModel:
-        return Anisotropic(self.base.template(), tuple(self.own))
-
-    def __call__(self, **values: Any) -> AbstractModel:
-        h = tuple(values.pop(name) for name in self.own)
-        return Anisotropic(self.base(**values), h)
+    def rebuilt(self, base: AbstractModel, own: list[Any]) -> AbstractModel:
+        return Anisotropic(base, tuple(own))
 
     @property
     def _basis(self) -> np.ndarray:

@@ -46,16 +46,12 @@ class Common(AbstractOption):
     memory: ClassVar[int | None] = None
     has_derived: ClassVar[bool] = True
 
-    def leaves(self) -> dict[str, Any]:
-        own = dict(zip(self.own, (*self.others, self.share), strict=True))
-        return {**self.base.leaves(), **own}
+    def own_values(self) -> tuple[Any, ...]:
+        return (*self.others, self.share)
 
-    def template(self) -> AbstractModel:
-        return common_of(self.base.template())
-
-    def __call__(self, **values: Any) -> AbstractModel:
-        *others, share = (as_leaf(values.pop(name)) for name in self.own)
-        return Common(self.base(**values), tuple(others), share)
+    def rebuilt(self, base: AbstractModel, own: list[Any]) -> AbstractModel:
+        *others, share = map(as_leaf, own)
+        return Common(base, tuple(others), share)
 
     def components(self) -> tuple[AbstractModel, ...]:
         """Return the models of the individual and of the common motion."""

@@ -132,18 +132,12 @@ class Mixture(AbstractOption):
     kind: ClassVar[Kind] = "trajectories"
     has_derived: ClassVar[bool] = True
 
-    def leaves(self) -> dict[str, Any]:
+    def own_values(self) -> tuple[Any, ...]:
         each = zip(self.others, self.ratio, self.share, strict=True)
-        own = [value for other, *both in each for value in (*other, *both)]
-        return {**self.base.leaves(), **dict(zip(self.own, own, strict=True))}
+        return tuple(value for other, *both in each for value in (*other, *both))
 
-    def template(self) -> AbstractModel:
-        return mixture_of(self.base.template(), len(self.share) + 1)
-
-    def __call__(self, **values: Any) -> AbstractModel:
-        values = {name: as_leaf(value) for name, value in values.items()}
-        own = [values.pop(name) for name in self.own]
-        return _assemble(self.base(**values), own)
+    def rebuilt(self, base: AbstractModel, own: list[Any]) -> AbstractModel:
+        return _assemble(base, list(map(as_leaf, own)))
 
     @property
     def classes(self) -> tuple[AbstractModel, ...]:

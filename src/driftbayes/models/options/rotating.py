@@ -68,10 +68,7 @@ class Rotating(AbstractOption):
         left, right = hermitian_column_terms(sums.parts[0])
         return left.gaussian(self._flow), right.gaussian(self._flow)
 
-    def engine_autocovariances(self, n_lags: int, tau: Scalar) -> Array:
-        return self.complex_autocovariances(n_lags, tau)
-
-    def complex_autocovariances(self, n_lags: int, tau: Scalar) -> Complex[Array, " lag"]:
+    def engine_autocovariances(self, n_lags: int, tau: Scalar) -> Complex[Array, " lag"]:
         """Compute covariances of x with itself and, as imaginary part, of y with earlier x."""
         rates, _, stationary = self._oscillation.dynamics()
         change, step, _ = exponential_integrals(rates * tau)
