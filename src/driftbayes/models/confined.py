@@ -61,9 +61,8 @@ class ConfinedLangevin(AbstractLinearModel):
     def dynamics(self) -> Dynamics:
         r"""$U' = -\gamma U - \omega Y$ + noise, $Y' = \omega U$; $\omega^2 = \gamma\lambda$."""
         gamma, k, omega = jnp.asarray(self.gamma), jnp.asarray(self.k), self._omega
-        zero = jnp.zeros(())
         return Dynamics(
-            rates=jnp.stack([jnp.stack([-gamma, -omega]), jnp.stack([omega, zero])]),
+            rates=jnp.array([[-gamma, -omega], [omega, 0.0]]),
             intensity=jnp.zeros((2, 2)).at[0, 0].set(2 * k * gamma**2),
             stationary=k * gamma * jnp.eye(2),
         )

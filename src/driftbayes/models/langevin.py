@@ -54,13 +54,11 @@ class Langevin(AbstractModel):
     def transition(self, interval: Scalar) -> StateMatrices:
         """State (X, U). Paper: [eq:var1], [eq:var1-noise]."""
         x = self.gamma * interval
-        propagator = jnp.array([[1.0, 0.0], [0.0, 0.0]])
-        propagator = propagator.at[0, 1].set(interval * varphi(x)).at[1, 1].set(jnp.exp(-x))
+        propagator = jnp.array([[1.0, interval * varphi(x)], [0.0, jnp.exp(-x)]])
         position = 2 * self.k * interval * varphi_curvature(x)
         cross = self.k * jnp.expm1(-x) ** 2
         velocity = -self.k * self.gamma * jnp.expm1(-2 * x)
-        noise = jnp.stack([jnp.stack([position, cross]), jnp.stack([cross, velocity])])
-        return propagator, noise
+        return propagator, jnp.array([[position, cross], [cross, velocity]])
 
     def generator(self) -> StateMatrices:
         r"""$\mathrm{d}X = U\,\mathrm{d}t$; U has the rate γ and the intensity $2k\gamma^2$."""

@@ -179,13 +179,10 @@ def _complex_transition(
         return jax.lax.complex(a, jnp.zeros_like(a)), jax.lax.complex(q, jnp.zeros_like(q))
     reach = jax.lax.complex(a[0, 1], -a[0, 2])
     turn = jax.lax.complex(a[1, 1], -a[1, 2])
-    propagate = jnp.stack(
-        [jnp.stack([jnp.ones_like(reach), reach]), jnp.stack([jnp.zeros_like(turn), turn])]
-    )
     cross = jax.lax.complex(q[0, 1], -q[0, 2])
     position, velocity = q[0, 0].astype(cross.dtype), q[1, 1].astype(cross.dtype)
-    noise = [jnp.stack([position, cross]), jnp.stack([cross.conj(), velocity])]
-    return propagate, jnp.stack(noise)
+    noise = jnp.array([[position, cross], [cross.conj(), velocity]])
+    return jnp.array([[1.0, reach], [0.0, turn]]), noise
 
 
 def _complex_normal(key: Key, shape: tuple[int, ...]) -> Complex[Array, "..."]:
