@@ -1,6 +1,6 @@
 """Sums of independent motions."""
 
-__all__ = ["AbstractSum", "Sum", "combine_covariances", "combine_propagators", "sum_of"]
+__all__ = ["AbstractSum", "Sum", "combine_covariances", "combine_propagators", "sum_of", "total"]
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ class AbstractSum(AbstractModel):
         """Components, each with its part of the diffusivity."""
 
     def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
-        return _total([part.increment_autocovariance(lags, tau) for part in self.parts])
+        return total([part.increment_autocovariance(lags, tau) for part in self.parts])
 
     def first_autocovariances(self, n_lags: int, tau: Scalar) -> LagArray:
-        return _total([part.first_autocovariances(n_lags, tau) for part in self.parts])
+        return total([part.first_autocovariances(n_lags, tau) for part in self.parts])
 
     def transition(self, interval: Scalar) -> StateMatrices:
         """State (X, V_1, V_2, ...), with the velocities of all components."""
@@ -46,10 +46,10 @@ class AbstractSum(AbstractModel):
         return combine_covariances([part.initial_covariance() for part in self.parts])
 
     def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
-        return _total([part.mean_square_displacement(lag) for part in self.parts])
+        return total([part.mean_square_displacement(lag) for part in self.parts])
 
     def lvaf(self, lag: TimeArray) -> TimeArray:
-        return _total([part.lvaf(lag) for part in self.parts])
+        return total([part.lvaf(lag) for part in self.parts])
 
 
 class Sum(AbstractSum):
@@ -161,7 +161,7 @@ def combine_propagators(matrices: Sequence[Array]) -> Matrix:
 
 def combine_covariances(matrices: Sequence[Array]) -> Matrix:
     """Join covariances of independent (X_c, V_c) into one of (X_1 + X_2 + ..., V_1, V_2, ...)."""
-    return _join(matrices).at[0, 0].set(_total([matrix[0, 0] for matrix in matrices]))
+    return _join(matrices).at[0, 0].set(total([matrix[0, 0] for matrix in matrices]))
 
 
 def _join(matrices: Sequence[Array]) -> Matrix:
@@ -178,5 +178,6 @@ def _join(matrices: Sequence[Array]) -> Matrix:
     return whole
 
 
-def _total(values: Sequence[Array]) -> Array:
+def total(values: Sequence[Array]) -> Array:
+    """Return the sum of arrays of one shape."""
     return jnp.sum(jnp.stack(values), axis=0)

@@ -14,6 +14,7 @@ from driftbayes.models._base import AbstractModel, Parameter, fact, shape_names
 from driftbayes.models._prepare import Kind
 from driftbayes.models.options._base import AbstractOption, core_of
 from driftbayes.models.options.measurement import Blur, Noise
+from driftbayes.models.sums import total
 from driftbayes.precision import as_leaf
 
 
@@ -70,20 +71,16 @@ class Common(AbstractOption):
         }
 
     def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
-        own, common = (part.increment_autocovariance(lags, tau) for part in self.components())
-        return own + common
+        return total([part.increment_autocovariance(lags, tau) for part in self.components()])
 
     def first_autocovariances(self, n_lags: int, tau: Scalar) -> LagArray:
-        own, common = self.components()
-        return own.first_autocovariances(n_lags, tau) + common.first_autocovariances(n_lags, tau)
+        return total([part.first_autocovariances(n_lags, tau) for part in self.components()])
 
     def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
-        own, common = self.components()
-        return own.mean_square_displacement(lag) + common.mean_square_displacement(lag)
+        return total([part.mean_square_displacement(lag) for part in self.components()])
 
     def lvaf(self, lag: TimeArray) -> TimeArray:
-        own, common = self.components()
-        return own.lvaf(lag) + common.lvaf(lag)
+        return total([part.lvaf(lag) for part in self.components()])
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
