@@ -50,8 +50,8 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
     mean, moved = 2 * size, 2 * size + n_columns * n
     residual = moved + n_columns * n
     first_column = residual + n_columns
-    shrunk = first_column + n
-    n_rows = shrunk + n
+    scaled = first_column + n
+    n_rows = scaled + n
     is_odd, half = n_columns % 2 == 1, n_columns // 2
 
     @compiled(**KERNEL_OPTIONS)
@@ -122,17 +122,22 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                     )
                 for lane in range(LANES):
                     for i in range(n):
-                        rows[(shrunk + i) * LANES + lane] = (
+                        rows[(scaled + i) * LANES + lane] = (
                             shrink[lane] * rows[(first_column + i) * LANES + lane]
                         )
-                    update_covariance(rows, shrunk, left[lane], n, lane)
+                    update_covariance(rows, scaled, left[lane], n, lane)
+                    for i in range(n):
+                        rows[(scaled + i) * LANES + lane] = (
+                            gains[lane] * rows[(first_column + i) * LANES + lane]
+                        )
                 for c in range(n_columns):
                     for lane in range(LANES):
                         innovation = rows[(residual + c) * LANES + lane]
-                        weighted, x = gains[lane] * innovation, dx[s, c]
                         moved_c, mean_c = moved + c * n, mean + c * n
-                        update_mean(rows, moved_c, first_column, weighted, x, mean_c, n, lane)
-                        products[out, c * (c + 3) // 2, lane] += weighted * innovation
+                        update_mean(rows, moved_c, scaled, innovation, dx[s, c], mean_c, n, lane)
+                        products[out, c * (c + 3) // 2, lane] += (
+                            gains[lane] * innovation * innovation
+                        )
                 for lane in range(LANES):
                     excess[out, lane] -= squares[lane]
                     if _MIN_FACTOR < densities[lane] < _MAX_FACTOR:
