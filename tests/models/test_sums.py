@@ -210,7 +210,7 @@ def test_simulated_steps_have_the_covariance_of_the_density():
     # Turned back to one sense, which the draw of the sense decides for all particles at once.
     z = dx[..., 0] + 1j * dx[..., 1]
     found = (z.T @ z.conj()).T / (2 * len(z))
-    wanted = np.asarray(eqx.filter_jit(model.complex_autocovariances)(3, jnp.asarray(TAU)))
+    wanted = np.asarray(eqx.filter_jit(model.engine_autocovariances)(3, jnp.asarray(TAU)))
     lags = np.arange(3)[:, None] - np.arange(3)[None, :]
     table = np.where(lags >= 0, wanted[np.abs(lags)], wanted[np.abs(lags)].conj())
     error = 5 * table[0, 0].real / np.sqrt(len(z))

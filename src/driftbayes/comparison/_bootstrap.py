@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import equinox as eqx
 import numpy as np
 
 from driftbayes.comparison.bayes import Comparison
@@ -257,11 +256,8 @@ def thinned_log_bayes_factor(
         record = comparison.evidences[hypothesis.name]
         batch = Batch.of(data, model=hypothesis.model)
         if _is_summed_over_axes(batch) and not batch.is_stacked:
-            scaled = eqx.tree_at(
-                lambda m: (m.forms, m.predicted),
-                batch.moments,
-                (batch.moments.forms / factor, batch.moments.predicted / factor),
-            )
+            whole = batch.moments
+            scaled = whole._replace(forms=whole.forms / factor, predicted=whole.predicted / factor)
             thin = Batch(scaled, batch.taus, batch.fingerprints)
             logs[hypothesis.name] = log_evidences(hypothesis, thin, method=method).log_evidence[0]
         else:

@@ -22,8 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from driftbayes.errors import DriftbayesError, did_you_mean, expect
-from driftbayes.jax_typing import ScalarLike
-from driftbayes.likelihood.moments import AnyArray
+from driftbayes.jax_typing import AnyArray, ScalarLike
 from driftbayes.models import AbstractModel, as_template
 from driftbayes.priors import AbstractPrior, Fixed, Numbers, Uniform
 from driftbayes.representation import Described

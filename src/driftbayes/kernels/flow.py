@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.kernels.compiled import compiled
+from driftbayes.kernels.compiled import FAST_OPTIONS, compiled
 from driftbayes.typing import FloatArray
 
-_FASTMATH = {"contract", "reassoc", "nsz"}
 
-
-@compiled(fastmath=_FASTMATH)
+@compiled(**FAST_OPTIONS)
 def separate(x: Any, period: Any, out: Any) -> None:
     """Fill in the distances between particles, to the nearest periodic image."""
     for p in range(len(x)):
@@ -27,7 +25,7 @@ def separate(x: Any, period: Any, out: Any) -> None:
             out[p, q] = out[q, p] = np.sqrt(total)
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled(**FAST_OPTIONS)
 def correlate(x: Any, r: Any, period: Any, shape: Any, out: Any) -> None:
     """Fill in the noise correlation of particles, by axis and particle if axes correlate."""
     length, own, divergence, smoothness = shape
@@ -65,7 +63,7 @@ def correlate(x: Any, r: Any, period: Any, shape: Any, out: Any) -> None:
             out[p, n + q] = out[q, n + p] = out[n + p, q] = out[n + q, p] = mixed
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled(**FAST_OPTIONS)
 def _factorise(a: Any) -> bool:
     """Replace the lower triangle by its Cholesky factor; return False if there is none."""
     n = len(a)
@@ -83,7 +81,7 @@ def _factorise(a: Any) -> bool:
     return True
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled(**FAST_OPTIONS)
 def _solve(factor: Any, b: Any) -> None:
     """Solve by forward substitution, in place."""
     for i in range(len(factor)):
@@ -98,7 +96,7 @@ def _solve(factor: Any, b: Any) -> None:
 
 # A loop: an assignment of whole arrays takes Numba five seconds to compile, for its shape error
 # message.
-@compiled(fastmath=_FASTMATH)
+@compiled(**FAST_OPTIONS)
 def _combine(a: float, first: Any, b: float, second: Any, out: Any) -> None:
     """Write a times one matrix plus b times another to `out`, which may be either of them."""
     for i in range(out.shape[0]):
@@ -106,7 +104,7 @@ def _combine(a: float, first: Any, b: float, second: Any, out: Any) -> None:
             out[i, j] = a * first[i, j] + b * second[i, j]
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled(**FAST_OPTIONS)
 def _filter(
     x: Any, r: Any, period: Any, dx: Any, matrices: Any, start: float, shape: Any, out: Any
 ) -> float:
@@ -151,7 +149,7 @@ def _filter(
     return log_det
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled(**FAST_OPTIONS)
 def _add_product(sign: float, a: Any, b: Any, out: Any) -> None:
     """Add `sign` times aᵀb."""
     for i in range(len(a)):
@@ -161,7 +159,7 @@ def _add_product(sign: float, a: Any, b: Any, out: Any) -> None:
                 out[p, q] += weight * b[i, q]
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled(**FAST_OPTIONS)
 def _filter_noisy(
     crowd: Any, matrices: Any, start: float, shape: Any, errors: Any, out: Any
 ) -> float:

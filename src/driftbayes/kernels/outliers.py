@@ -13,7 +13,13 @@ from functools import cache
 import numpy as np
 
 from driftbayes.kernels.compiled import KERNEL_OPTIONS, compiled
-from driftbayes.kernels.filter import LANES, predict_covariance
+from driftbayes.kernels.filter import (
+    LANES,
+    predict_covariance,
+    predict_mean,
+    update_covariance,
+    update_mean,
+)
 
 # Number of densities multiplied before taking a logarithm, if they are within these bounds.
 _PER_LOG = 8
@@ -42,8 +48,10 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
     # Rows of the working array, each of LANES numbers.
     size = n * n
     mean, moved = 2 * size, 2 * size + n_columns * n
-    residual, first_column = moved + n, moved + n + n_columns
-    n_rows = first_column + n
+    residual = moved + n_columns * n
+    first_column = residual + n_columns
+    scaled = first_column + n
+    n_rows = scaled + n
     is_odd, half = n_columns % 2 == 1, n_columns // 2
 
     @compiled(**KERNEL_OPTIONS)
@@ -76,12 +84,8 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                 for lane in range(LANES):
                     square = 0.0
                     for c in range(n_columns):
-                        total = rows[(mean + c * n) * LANES + lane]
-                        for m in range(1, n):
-                            total += (
-                                matrix[m * LANES + lane] * rows[(mean + c * n + m) * LANES + lane]
-                            )
-                        innovation = dx[s, c] - total
+                        predict_mean(rows, matrix, mean + c * n, moved + c * n, n, lane)
+                        innovation = dx[s, c] - rows[(moved + c * n) * LANES + lane]
                         rows[(residual + c) * LANES + lane] = innovation
                         square += innovation * innovation
                     good = rows[first_column * LANES + lane] + own + extra[lane]
@@ -117,40 +121,20 @@ def outlier_kernel(n: int, n_columns: int) -> Callable[..., None]:
                         weight * fix * one_over + rest * (fix + law[1, lane]) * less + apart * prior
                     )
                 for lane in range(LANES):
-                    for i in range(1, n):
-                        for j in range(1, i + 1):
-                            total = (
-                                rows[(i * n + j) * LANES + lane]
-                                - shrink[lane]
-                                * rows[(first_column + i) * LANES + lane]
-                                * rows[(first_column + j) * LANES + lane]
-                            )
-                            rows[(i * n + j) * LANES + lane] = total
-                            rows[(j * n + i) * LANES + lane] = total
                     for i in range(n):
-                        total = rows[(first_column + i) * LANES + lane] * left[lane]
-                        rows[i * n * LANES + lane] = total
-                        rows[i * LANES + lane] = total
+                        rows[(scaled + i) * LANES + lane] = (
+                            shrink[lane] * rows[(first_column + i) * LANES + lane]
+                        )
+                    update_covariance(rows, scaled, left[lane], n, lane)
+                    for i in range(n):
+                        rows[(scaled + i) * LANES + lane] = (
+                            gains[lane] * rows[(first_column + i) * LANES + lane]
+                        )
                 for c in range(n_columns):
                     for lane in range(LANES):
                         innovation = rows[(residual + c) * LANES + lane]
-                        for i in range(n):
-                            total = rows[(mean + c * n) * LANES + lane] if i == 0 else 0.0
-                            for m in range(1, n):
-                                total += (
-                                    matrix[(i * n + m) * LANES + lane]
-                                    * rows[(mean + c * n + m) * LANES + lane]
-                                )
-                            rows[(moved + i) * LANES + lane] = (
-                                total
-                                + gains[lane] * rows[(first_column + i) * LANES + lane] * innovation
-                            )
-                        # Positions are measured from the latest fix, so that no digits are lost.
-                        rows[moved * LANES + lane] -= dx[s, c]
-                        for i in range(n):
-                            rows[(mean + c * n + i) * LANES + lane] = rows[
-                                (moved + i) * LANES + lane
-                            ]
+                        moved_c, mean_c = moved + c * n, mean + c * n
+                        update_mean(rows, moved_c, scaled, innovation, dx[s, c], mean_c, n, lane)
                         products[out, c * (c + 3) // 2, lane] += (
                             gains[lane] * innovation * innovation
                         )

@@ -15,12 +15,12 @@ __all__ = [
     "row",
 ]
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from driftbayes.kernels.compiled import compiled
+from driftbayes.kernels.debye import debye_polynomials
 from driftbayes.typing import FloatArray
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -34,24 +34,11 @@ _DEPTH = 45.0
 
 
 def _debye_coefficients() -> FloatArray:
-    r"""Compute the coefficients of $(-1)^k u_k(t)/t^k$ in powers of t²; DLMF 10.41.10.
-
-    $$u_{k+1}(t) = \tfrac12 t^2 (1 - t^2) u_k'(t) + \tfrac18 \int_0^t (1 - 5 s^2) u_k(s)\,ds$$
-    """
-    u = {0: Fraction(1)}
+    """Compute the coefficients of $(-1)^k u_k(t)/t^k$ in powers of t²."""
     out = np.zeros((_N_TERMS, _N_TERMS))
-    for k in range(_N_TERMS):
+    for k, u in enumerate(debye_polynomials(_N_TERMS)):
         for power, value in u.items():
             out[k, (power - k) // 2] = float(value) * (-1) ** k
-        following: dict[int, Fraction] = {}
-        for power, value in u.items():
-            for shift, factor in (
-                (1, Fraction(power, 2) + Fraction(1, 8 * (power + 1))),
-                (3, -Fraction(power, 2) - Fraction(5, 8 * (power + 3))),
-            ):
-                place = power + shift
-                following[place] = following.get(place, Fraction(0)) + value * factor
-        u = following
     return out
 
 

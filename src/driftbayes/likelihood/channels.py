@@ -8,19 +8,22 @@ __all__ = [
     "channel_moments_of",
 ]
 
+from typing import NamedTuple
+
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Complex, Float, Int
+from jaxtyping import Array, Complex, Float
+from numpy.typing import NDArray
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Scalar
-from driftbayes.likelihood.moments import AnyArray
 from driftbayes.likelihood.runs import make_context
 from driftbayes.sums import WindowSums
+from driftbayes.typing import FloatArray, IntArray
 
 
-class ChannelMoments(eqx.Module):
+class ChannelMoments(NamedTuple):
     r"""Second moments of regular displacements and of the regressors of a flow, by channel.
 
     The channels are the axes of space, the duration Δt of the step, which is the regressor of a
@@ -28,7 +31,7 @@ class ChannelMoments(eqx.Module):
     which the step begins. There is one form per pair of channels; see `SecondMoments`.
 
     Args:
-        forms: T of each group and pair of channels.
+        forms: T of each group and pair of channels, (group, channel, channel, step, step).
         orders: Order n - 1 of the filters of each group.
         paired: 1 where the second filter is used, otherwise 0.
         predicted: Number of steps predicted from 0, 1, 2, ... earlier ones.
@@ -39,14 +42,14 @@ class ChannelMoments(eqx.Module):
         is_lonlat: Whether positions are channels and on the earth.
     """
 
-    forms: Float[AnyArray, "*batch group channel channel step step"]
-    orders: Int[AnyArray, "*batch group"]
-    paired: Float[AnyArray, "*batch group"]
-    predicted: Float[AnyArray, "*batch step"]
-    tau: Float[AnyArray, "*batch"]
-    centre: Float[AnyArray, "*batch dim"]
-    turning: Float[AnyArray, "*batch"] = eqx.field(default_factory=lambda: np.zeros(()))
-    is_lonlat: bool = eqx.field(default=False, static=True)
+    forms: FloatArray
+    orders: IntArray
+    paired: FloatArray
+    predicted: FloatArray
+    tau: FloatArray
+    centre: FloatArray
+    turning: FloatArray = np.array(0.0)
+    is_lonlat: NDArray[np.bool_] = np.array(False)  # noqa: FBT003
 
 
 class ChannelTerms(eqx.Module):
@@ -100,7 +103,7 @@ def channel_moments(data: Displacements, memory: int, *, positions: bool = False
         tau=np.array(data.tau),
         centre=context.centre,
         turning=np.array(context.turning),
-        is_lonlat=context.is_lonlat,
+        is_lonlat=np.array(context.is_lonlat),
     )
 
 

@@ -5,6 +5,7 @@ __all__ = ["AbstractDirect"]
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -23,45 +24,15 @@ class AbstractDirect(ABC):
 
     noisy = False
 
-    @property
-    def n_dim(self) -> int:
-        """Number of dimensions."""
-        return self.data.n_dim
-
-    @property
-    def tau(self) -> float:
-        """Sampling time."""
-        return self.data.tau
-
-    @property
-    def length_unit(self) -> str:
-        """Name of the unit of length."""
-        return self.data.length_unit
-
-    @property
-    def time_unit(self) -> str:
-        """Name of the unit of time."""
-        return self.data.time_unit
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the data."""
-        return self.data.fingerprint
-
-    @property
-    def n_particles(self) -> int:
-        """Number of particles."""
-        return self.data.n_particles
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps of the longest run."""
-        return self.data.n_steps
-
-    @property
-    def n_displacements(self) -> int:
-        """Number of scalar displacements."""
-        return self.data.n_displacements
+    # The same as those of the displacements.
+    n_dim = property(attrgetter("data.n_dim"))
+    tau = property(attrgetter("data.tau"))
+    length_unit = property(attrgetter("data.length_unit"))
+    time_unit = property(attrgetter("data.time_unit"))
+    fingerprint = property(attrgetter("data.fingerprint"))
+    n_particles = property(attrgetter("data.n_particles"))
+    n_steps = property(attrgetter("data.n_steps"))
+    n_displacements = property(attrgetter("data.n_displacements"))
 
     @property
     def shortest_step(self) -> float:

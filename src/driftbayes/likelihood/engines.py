@@ -358,7 +358,7 @@ class MomentsEngine:
         moments = self.moments
         if not isinstance(moments, ChannelMoments):
             return Context(np.zeros(1))
-        return Context(np.asarray(moments.centre), float(moments.turning), moments.is_lonlat)
+        return Context(moments.centre, float(moments.turning), bool(moments.is_lonlat))
 
     def thinned(self, n_steps: int) -> "tuple[MomentsEngine, float]":
         return self, 1.0
@@ -366,7 +366,7 @@ class MomentsEngine:
     @cached_property
     def _forms(self) -> NDArray[Any]:
         """Forms of each group and pair of columns, (group, pair, step, step)."""
-        f = np.asarray(self.moments.forms, dtype=np.float64)
+        f = self.moments.forms
         if isinstance(self.moments, SecondMoments):
             return np.ascontiguousarray(f[:, None])
         if not self.is_turning:
@@ -386,21 +386,18 @@ class MomentsEngine:
         n_rows = len(covariance)
         logs = np.empty((n_rows, n_lags))
         products = np.zeros((n_rows, forms.shape[1]), dtype=forms.dtype)
-        orders = np.asarray(moments.orders, dtype=np.int64)
-        paired = np.asarray(moments.paired, dtype=np.float64)
         # Empty groups are padding.
-        used_groups = np.flatnonzero(np.any(forms != 0, axis=(1, 2, 3)))
-        groups = np.ascontiguousarray(forms[used_groups]), orders[used_groups], paired[used_groups]
+        used = np.flatnonzero(np.any(forms != 0, axis=(1, 2, 3)))
+        groups = np.ascontiguousarray(forms[used]), moments.orders[used], moments.paired[used]
         n_tasks = min(count_threads(), -(-n_rows // 64))
         edges = np.linspace(0, n_rows, n_tasks + 1).astype(int)
         run_in_threads(
             lambda a, b: form_products(covariance[a:b], *groups, logs[a:b], products[a:b]),
             list(pairwise(edges)),
         )
-        predicted = np.asarray(moments.predicted, dtype=np.float64)
-        used = predicted > 0
-        log_det = logs[:, used] @ predicted[used]
-        n = np.array([predicted.sum()])
+        counts = moments.predicted
+        log_det = logs[:, counts > 0] @ counts[counts > 0]
+        n = np.array([counts.sum()])
         return Sums(n, log_det[:, None], self._unpack(products), np.zeros((n_rows, 1)))
 
     def _unpack(self, products: NDArray[Any]) -> NDArray[Any]:

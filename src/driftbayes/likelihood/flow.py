@@ -42,7 +42,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
@@ -50,13 +49,13 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.data.trajectories import GRID_TOLERANCE
 from driftbayes.errors import DriftbayesError
 from driftbayes.kernels.compiled import run_in_threads
+from driftbayes.likelihood.flow_errors import NoisyStep, noisy_products, regression_on_old
 from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Formulas, NumberedFormulas, Sums
 from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from driftbayes.likelihood.flow_accelerator import Crowd
-    from driftbayes.likelihood.flow_errors import NoisyStep
 
 # Largest number of particles for one factorisation: without memory, where more are conditioned on
 # neighbours, and with memory, where more raise an error.
@@ -139,11 +138,16 @@ def _correlation(
     """Correlation of the noise, with a share that is independent between particles."""
     from driftbayes.kernels.flow import correlate
 
-    size = len(x) if np.isnan(shape[2]) else 2 * len(x)
+    size = 2 * len(x) if _is_tensor(shape) else len(x)
     out = np.empty((size, size))
     numbers = tuple(float(value) for value in shape)
     correlate(np.ascontiguousarray(x), r, _periods(period, x.shape[1]), numbers, out)
     return out
+
+
+def _is_tensor(shape: _Shape) -> bool:
+    """Whether the axes are correlated."""
+    return not np.isnan(shape[2])
 
 
 def _periods(period: Sequence[float | None] | None, n_dim: int) -> FloatArray:
@@ -174,6 +178,10 @@ class _Step:
     dx: FloatArray
     begin_error: FloatArray
     end_error: FloatArray
+
+    def columns(self, *, is_tensor: bool) -> FloatArray:
+        """Return the steps by axis; correlated axes are one column, one axis after the other."""
+        return self.dx.T.reshape(-1, 1) if is_tensor else self.dx
 
     def part(self, rows: IntArray, kept: IntArray) -> "_Step":
         """Select particles, of which `kept` are among those selected at the previous step."""
@@ -293,6 +301,10 @@ class FlowEngine:
             return x, distances(x, self.period)
         return x, (self._plane_distances if is_tensor else self._distances)[k]
 
+    def _correlation_at(self, k: int, shape: _Shape) -> FloatArray:
+        """Return the correlation of the noise at a step."""
+        return _correlation(*self._at_step(k, is_tensor=_is_tensor(shape)), shape, self.period)
+
     @cached_property
     def _always_present(self) -> bool:
         """Whether no particle comes or goes."""
@@ -314,28 +326,21 @@ class FlowEngine:
         if device is None:
             return None
         x = np.stack([step.plane if is_tensor else step.x for step in self.steps])
-        dx = np.stack([step.dx for step in self.steps])
-        if is_tensor:
-            dx = np.moveaxis(dx, 2, 1).reshape(len(dx), -1, 1)
+        dx = np.stack([step.columns(is_tensor=is_tensor) for step in self.steps])
         return Crowd(x, dx, _periods(self.period, x.shape[2]), device)
 
     @cached_property
     def _few(self) -> dict[bool, tuple[FloatArray, FloatArray, FloatArray]]:
         """Positions, distances and steps by time, for independent and for correlated axes."""
-        dx = np.stack([step.dx for step in self.steps])
-        places = {
-            is_tensor: [self._at_step(k, is_tensor=is_tensor) for k in range(len(self.steps))]
-            for is_tensor in (False, True)
-        }
-        joined = np.moveaxis(dx, 2, 1).reshape(len(dx), -1, 1)
-        return {
-            is_tensor: (
-                np.stack([x for x, _ in found]),
-                np.stack([r for _, r in found]),
-                joined if is_tensor else dx,
-            )
-            for is_tensor, found in places.items()
-        }
+        found = {}
+        for is_tensor in (False, True):
+            each = [
+                (*self._at_step(k, is_tensor=is_tensor), step.columns(is_tensor=is_tensor))
+                for k, step in enumerate(self.steps)
+            ]
+            x, r, dx = (np.stack(part) for part in zip(*each, strict=True))
+            found[is_tensor] = x, r, dx
+        return found
 
     @cached_property
     def _groups(self) -> dict[tuple[int, bool], list[tuple[IntArray, int]]]:
@@ -349,7 +354,7 @@ class FlowEngine:
 
     def _conditioned(self, k: int, shape: _Shape) -> tuple[float, FloatArray]:
         """Compute log-determinant and products at a step, each group given its neighbours."""
-        step, is_tensor = self.steps[k], not np.isnan(shape[2])
+        step, is_tensor = self.steps[k], _is_tensor(shape)
         x = step.plane if is_tensor else step.x
         if (k, is_tensor) not in self._groups:
             self._groups[k, is_tensor] = _groups(x, self.n_neighbours, self.period)
@@ -414,7 +419,7 @@ class FlowEngine:
             from driftbayes.kernels.flow import flow_products
 
             period = _periods(self.period, self.n_dim)
-            x, r, dx = self._few[not np.isnan(shape[2])]
+            x, r, dx = self._few[_is_tensor(shape)]
             return flow_products(x, r, period, dx, matrices, velocity or 0.0, shape)
         if velocity is None:
             return self._without_memory(float(matrices[1, 0, 0]), shape)
@@ -424,9 +429,7 @@ class FlowEngine:
         self, matrices: FloatArray, start: FloatArray, shape: _Shape, extra: float
     ) -> tuple[float, FloatArray]:
         """Compute log-determinant and products for one row with measurement errors."""
-        from driftbayes.likelihood.flow_errors import noisy_products
-
-        is_tensor = not np.isnan(shape[2])
+        is_tensor = _is_tensor(shape)
         velocity = float(start[1, 1]) if len(start) > 1 else 0.0
         steps = self._noisy_steps[is_tensor]
         if self._is_few:
@@ -436,23 +439,19 @@ class FlowEngine:
             errors = np.stack([steps[0].begin, *(step.end for step in steps)]) + extra
             crowd = x, r, _periods(self.period, self.n_dim), dx
             return noisy_flow_products(crowd, matrices, velocity, shape, errors)
-
-        def correlation(k: int) -> FloatArray:
-            return _correlation(*self._at_step(k, is_tensor=is_tensor), shape, self.period)
-
-        return noisy_products(steps, correlation, matrices, velocity, extra)
+        return noisy_products(
+            steps, lambda k: self._correlation_at(k, shape), matrices, velocity, extra
+        )
 
     @cached_property
-    def _noisy_steps(self) -> "dict[bool, list[NoisyStep]]":
+    def _noisy_steps(self) -> dict[bool, list[NoisyStep]]:
         """Steps and errors by time, for independent and for correlated axes."""
-        from driftbayes.likelihood.flow_errors import NoisyStep
-
         return {
             is_tensor: [
                 NoisyStep(
                     step.kept,
                     step.n_new,
-                    step.dx.T.reshape(-1, 1) if is_tensor else step.dx,
+                    step.columns(is_tensor=is_tensor),
                     np.tile(step.begin_error, 1 + is_tensor),
                     np.tile(step.end_error, 1 + is_tensor),
                 )
@@ -476,15 +475,14 @@ class FlowEngine:
 
     def _without_memory(self, variance: float, shape: _Shape) -> tuple[float, FloatArray]:
         """Factorise each step separately, since steps are independent."""
-        is_tensor = not np.isnan(shape[2])
+        is_tensor = _is_tensor(shape)
         log_det, total = 0.0, self._no_products(is_tensor=is_tensor)
         for k, step in enumerate(self.steps):
             if len(step.dx) > _MAX_EXACT:
                 det, products = self._conditioned(k, shape)
             else:
-                corr = _correlation(*self._at_step(k, is_tensor=is_tensor), shape, self.period)
-                dx = step.dx.T.reshape(-1, 1) if is_tensor else step.dx
-                det, white, _ = _whitened(corr, dx)
+                dx = step.columns(is_tensor=is_tensor)
+                det, white, _ = _whitened(self._correlation_at(k, shape), dx)
                 products = white.T @ white
             log_det += det + step.dx.size // products.shape[0] * np.log(variance)
             total += products / variance
@@ -499,7 +497,7 @@ class FlowEngine:
         $s\varphi P + q_{xv} R = \alpha F + \beta R$ that between both, the next P is
         $(q_{vv} - \alpha^2 q_{xx} - 2\alpha\beta) R - \beta^2 R F^{-1} R$.
         """
-        is_tensor = not np.isnan(shape[2])
+        is_tensor = _is_tensor(shape)
         (s, phi), (q_xx, q_xv, q_vv) = matrices[0, :, 1], matrices[1][[0, 0, 1], [0, 1, 1]]
         alpha = phi / s
         beta = q_xv - alpha * q_xx
@@ -507,8 +505,7 @@ class FlowEngine:
         log_det, total = 0.0, self._no_products(is_tensor=is_tensor)
         mean, cov = np.zeros((0, 1)), np.zeros((0, 0))
         for k, step in enumerate(self.steps):
-            corr = _correlation(*self._at_step(k, is_tensor=is_tensor), shape, self.period)
-            dx = step.dx.T.reshape(-1, 1) if is_tensor else step.dx
+            corr, dx = self._correlation_at(k, shape), step.columns(is_tensor=is_tensor)
             try:
                 mean, cov = _update_particles(mean, cov, corr, step, velocity, dx.shape[1])
             except np.linalg.LinAlgError:
@@ -604,11 +601,9 @@ def _update_particles(
         mean, cov = mean[rows], cov[np.ix_(rows, rows)]
     if not n_new:
         return mean, cov
-    # Regression of new on old under the stationary distribution at these positions.
     places = np.arange(size).reshape(per, len(step.x))
     old, new = places[:, :n_old].ravel(), places[:, n_old:].ravel()
-    weights = cho_solve(cho_factor(corr[np.ix_(old, old)], lower=True), corr[np.ix_(old, new)]).T
-    rest = corr[np.ix_(new, new)] - weights @ corr[np.ix_(old, new)]
+    weights, rest = regression_on_old(corr, old, new)
     cov = np.tril(cov) + np.tril(cov, -1).T
     cross = weights @ cov
     whole_mean, whole = np.empty((size, n_columns)), np.empty((size, size))

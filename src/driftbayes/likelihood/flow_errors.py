@@ -12,7 +12,7 @@ $$P \to E - E S^{-1} E, \qquad Π \to E S^{-1} Π,$$
 which keeps full precision as errors vanish and then becomes the filter of exact positions.
 """
 
-__all__ = ["decorrelation", "noisy_products"]
+__all__ = ["NoisyStep", "decorrelation", "noisy_products", "regression_on_old"]
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -114,6 +114,20 @@ def noisy_products(
     return log_det, total
 
 
+def regression_on_old(
+    corr: FloatArray, old: IntArray, new: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Regress velocities of new particles on those of old ones, in the stationary distribution.
+
+    Returns the weights, (new, old), and the correlation that remains between the new particles.
+    """
+    cross = corr[np.ix_(old, new)]
+    weights = np.zeros((len(new), len(old)))
+    if len(old):
+        weights = cho_solve(cho_factor(corr[np.ix_(old, old)], lower=True), cross).T
+    return weights, corr[np.ix_(new, new)] - weights @ cross
+
+
 @dataclass(frozen=True, eq=False)
 class _State:
     """Means of positions and velocities; covariances (xx, xv, vv) of both."""
@@ -144,12 +158,7 @@ class _State:
         mean[0][old], mean[1][old] = x, v
         whole[0][new, new] = error[new]
         if velocity:
-            # Regression of new on old under the stationary distribution at these positions.
-            weights = np.zeros((len(new), len(old)))
-            if len(old):
-                known = cho_factor(corr[np.ix_(old, old)], lower=True)
-                weights = cho_solve(known, corr[np.ix_(old, new)]).T
-            rest = corr[np.ix_(new, new)] - weights @ corr[np.ix_(old, new)]
+            weights, rest = regression_on_old(corr, old, new)
             mean[1][new] = weights @ v
             whole[1][np.ix_(old, new)] = xv @ weights.T
             whole[2][np.ix_(new, old)] = weights @ vv

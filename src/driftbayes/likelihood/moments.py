@@ -14,13 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
-import equinox as eqx
-import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
-from numpy.typing import NDArray
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
@@ -28,15 +24,13 @@ from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.sums import WindowSums
 from driftbayes.typing import FloatArray, IntArray
 
-Moments = TypeVar("Moments", bound=eqx.Module)
-# NumPy or JAX: converting each small array would take longer than computing the moments.
-AnyArray: TypeAlias = Array | np.ndarray
+Moments = TypeVar("Moments", bound=NamedTuple)
 # In runs longer than this, each step is predicted from the last MEMORY - 1 steps only. For
 # integrated velocities the filters decay at least as fast as (2 - sqrt 3)^lag, to 1e-18 at lag 32.
 MEMORY = 32
 
 
-class SecondMoments(eqx.Module):
+class SecondMoments(NamedTuple):
     r"""Sufficient statistics of regular displacements for a stationary Gaussian model.
 
     Runs of equal length n form a group with $M = \sum x x^\mathrm{T}$ over runs and axes. By the
@@ -51,21 +45,22 @@ class SecondMoments(eqx.Module):
     $$\ln p(x_0 \dots x_{N-1}) = \ln p(x_0 \dots x_{L-1})
       + \sum_{n \ge L} \ln p(x_n \mid x_{n-L+1} \dots x_{n-1}).$$
 
-    In that group T is M with time reversed, and b is not used.
+    In that group T is M with time reversed, and b is not used. Stacked data sets have their own
+    axis, before those given here.
 
     Args:
-        forms: T, one L by L matrix per group, zero beyond the group's length.
+        forms: T of each group, zero beyond the group's length, (group, step, step).
         orders: Order n - 1 of the filters of each group.
-        paired: 1 where b is used, otherwise 0.
+        paired: 1 where b is used, otherwise 0, (group,).
         predicted: Number of scalar displacements predicted from 0, 1, 2, ... earlier ones.
         tau: Sampling time.
     """
 
-    forms: Float[AnyArray, "*batch group step step"]
-    orders: Int[AnyArray, "*batch group"]
-    paired: Float[AnyArray, "*batch group"]
-    predicted: Float[AnyArray, "*batch step"]
-    tau: Float[AnyArray, "*batch"]
+    forms: FloatArray
+    orders: IntArray
+    paired: FloatArray
+    predicted: FloatArray
+    tau: FloatArray
 
 
 def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
@@ -102,14 +97,14 @@ def second_moments_of(sums: WindowSums, tau: float) -> SecondMoments:
 def stack_moments(many: Sequence[Moments]) -> Moments:
     """Stack the moments of several data sets, padded with empty groups and steps."""
 
-    def stack(*arrays: AnyArray) -> NDArray[Any]:
+    def stack(*arrays: np.ndarray) -> np.ndarray:
         sizes = zip(*(array.shape for array in arrays), strict=True)
         out = np.zeros((len(many), *map(max, sizes)), dtype=arrays[0].dtype)
         for i, array in enumerate(arrays):
             out[i, ...][tuple(slice(n) for n in array.shape)] = array
         return out
 
-    return jax.tree.map(stack, *many)
+    return many[0]._make(map(stack, *many))
 
 
 def sliding_moment(dx: FloatArray, size: int) -> FloatArray:
@@ -161,7 +156,7 @@ class MomentStack:
     @cached_property
     def taus(self) -> FloatArray:
         """Sampling time of each data set."""
-        return np.asarray(self.moments.tau, dtype=np.float64)
+        return self.moments.tau
 
     @cached_property
     def n(self) -> FloatArray:
@@ -170,18 +165,17 @@ class MomentStack:
 
     @cached_property
     def _predicted(self) -> FloatArray:
-        return np.ascontiguousarray(self.moments.predicted, dtype=np.float64)
+        return np.ascontiguousarray(self.moments.predicted)
 
     @cached_property
     def _groups(self) -> tuple[IntArray, FloatArray, FloatArray]:
         """Orders, paired flags and packed forms of all groups."""
-        forms = np.asarray(self.moments.forms, dtype=np.float64)
-        orders = np.array(self.moments.orders, dtype=np.int64)
+        forms, orders = self.moments.forms, self.moments.orders.copy()
         # Empty groups are padding and have no order.
         orders[~np.any(forms != 0, axis=(2, 3))] = -1
         i, j = np.tril_indices(forms.shape[-1])
         packed = forms[:, :, i, j] + np.where(i == j, 0.0, forms[:, :, j, i])
-        paired = np.ascontiguousarray(self.moments.paired, dtype=np.float64)
+        paired = np.ascontiguousarray(self.moments.paired)
         return orders, paired, np.ascontiguousarray(packed)
 
     def terms(

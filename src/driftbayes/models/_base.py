@@ -18,7 +18,16 @@ from jaxtyping import Array, Float
 from driftbayes.aliases import public
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.jax_typing import (
+    Key,
+    LagArray,
+    Positions,
+    Scalar,
+    ScalarLike,
+    StateMatrices,
+    StateMatrix,
+    TimeArray,
+)
 from driftbayes.likelihood import (
     MEMORY,
     Collected,
@@ -155,22 +164,18 @@ class AbstractModel(eqx.Module):
         return type(self)(**values)
 
     @abstractmethod
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
         """Covariance per axis of two displacements over tau that start `lags` steps apart."""
 
-    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> LagArray:
         """Compute the autocovariances at lags 0, 1, 2, ...; some models override this for speed."""
         return self.increment_autocovariance(jnp.arange(n_lags, dtype=tau.dtype), tau)
 
-    def transition(
-        self, interval: Scalar
-    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+    def transition(self, interval: Scalar) -> StateMatrices:
         """Propagator A and noise covariance Q of the state per axis, the position first."""
         raise DriftbayesError(self._no_state_space())
 
-    def initial_covariance(self) -> Float[Array, "state state"]:
+    def initial_covariance(self) -> StateMatrix:
         """Stationary covariance of the state given the position."""
         raise DriftbayesError(self._no_state_space())
 
@@ -186,7 +191,7 @@ class AbstractModel(eqx.Module):
         """Return `first_autocovariances`, or their complex form for rotating velocities."""
         return self.first_autocovariances(n_lags, tau)
 
-    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+    def generator(self) -> StateMatrices:
         r"""F and D of $\mathrm{d}Y = F Y\,\mathrm{d}t + L\,\mathrm{d}W$, $D = L L^\mathrm{T}$.
 
         `transition` is the solution of this equation over an interval.
@@ -237,14 +242,14 @@ class AbstractModel(eqx.Module):
         )
 
     @abstractmethod
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         """Mean square displacement per axis after a time `lag`."""
 
     @abstractmethod
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def lvaf(self, lag: TimeArray) -> TimeArray:
         """Lagrangian velocity autocovariance r(lag) per axis. Paper: [eq:lvaf]."""
 
-    def absolute_diffusivity(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def absolute_diffusivity(self, lag: TimeArray) -> TimeArray:
         r"""$\langle \Delta X^2 \rangle / (2t)$ per axis. Paper: [eq:absolute-diffusivity]."""
         return self.mean_square_displacement(lag) / (2 * lag)
 
@@ -314,7 +319,7 @@ class AbstractModel(eqx.Module):
 
     def positions_from(
         self, kicks: Float[Array, "particle step dim"], tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         """Compute positions at regular times from the whitened innovations of their steps."""
         return _positions_from(self, kicks, jnp.asarray(tau))
 
@@ -334,7 +339,7 @@ class AbstractModel(eqx.Module):
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         """Simulate exact positions at times 0, tau, 2 tau, ..., from a stationary start at 0.
 
         The state is a first-order vector autoregression; without a state-space form, the steps are
@@ -382,7 +387,7 @@ def as_template(model: type[AbstractModel] | AbstractModel) -> AbstractModel:
 @eqx.filter_jit
 def _transition_roots(
     model: AbstractModel, tau: Scalar
-) -> tuple[Float[Array, "state state"], Float[Array, "state state"], Float[Array, "state state"]]:
+) -> tuple[StateMatrix, StateMatrix, StateMatrix]:
     """Propagator of the state over tau, and roots of the noise and initial covariances."""
     propagate, diffuse = model.transition(tau)
     return propagate, _factor(diffuse), _factor(model.initial_covariance())
@@ -393,10 +398,10 @@ def _walk(
     key: Key,
     n_steps: int,
     size: tuple[int, int],
-    propagate: Float[Array, "state state"],
-    noise: Float[Array, "state state"],
-    initial: Float[Array, "state state"],
-) -> Float[Array, "particle position dim"]:
+    propagate: StateMatrix,
+    noise: StateMatrix,
+    initial: StateMatrix,
+) -> Positions:
     key_start, key_steps = jax.random.split(key)
     shape = (*size, len(propagate))
     state = jax.random.normal(key_start, shape) @ initial.T
@@ -413,12 +418,12 @@ def _walk(
 @eqx.filter_jit
 def _positions_from(
     model: AbstractModel, kicks: Float[Array, "particle step dim"], tau: Scalar
-) -> Float[Array, "particle position dim"]:
+) -> Positions:
     steps = toeplitz_displacements(model.first_autocovariances(kicks.shape[1], tau), kicks)
     return jnp.pad(jnp.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))
 
 
-def _factor(cov: Float[Array, "state state"]) -> Float[Array, "state state"]:
+def _factor(cov: StateMatrix) -> StateMatrix:
     """Factorise a covariance that may have zero rows (a position known exactly)."""
     sd = jnp.sqrt(jnp.diag(cov))
     inverse = jnp.where(sd > 0, 1 / jnp.where(sd > 0, sd, 1.0), 0.0)
@@ -429,8 +434,8 @@ def _factor(cov: Float[Array, "state state"]) -> Float[Array, "state state"]:
 
 
 def _semidefinite_cholesky(
-    correlation: Float[Array, "state state"],
-) -> Float[Array, "state state"]:
+    correlation: StateMatrix,
+) -> StateMatrix:
     """Cholesky factor of a correlation matrix that may be singular: a column is then zero."""
     factor = jnp.zeros_like(correlation)
     for column in range(len(correlation)):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar
+from driftbayes.jax_typing import LagArray, Scalar, StateMatrices, StateMatrix, TimeArray
 from driftbayes.models._base import AbstractModel
 from driftbayes.models._matrix_exponential import exponential_integrals, noise_covariance
 
@@ -47,9 +47,7 @@ class AbstractLinearModel(AbstractModel):
     def dynamics(self) -> Dynamics:
         """Rates B, noise intensity D and stationary covariance P of V."""
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
         r"""$\tau^2 e_1^\mathrm{T} J\,e^{(l-1)B\tau} J P e_1$ at lag $l > 0$.
 
         Here $J = \int_0^1 e^{B\tau s}\mathrm{d}s$. At lag 0 it is the mean square displacement.
@@ -66,7 +64,7 @@ class AbstractLinearModel(AbstractModel):
         variance = self.mean_square_displacement(tau)
         return jnp.where(lags == 0, variance, jax.vmap(apart)(lags))
 
-    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> LagArray:
         """Step from each lag to the next, with one exponential for all."""
         rates, _, stationary = self.dynamics()
         change, step, _ = exponential_integrals(rates * tau)
@@ -77,27 +75,25 @@ class AbstractLinearModel(AbstractModel):
         _, apart = jax.lax.scan(later, step @ stationary[:, 0], None, length=n_lags - 1)
         return jnp.concatenate([self.mean_square_displacement(tau)[None], apart])
 
-    def transition(
-        self, interval: Scalar
-    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+    def transition(self, interval: Scalar) -> StateMatrices:
         r"""State (X, V): $A = e^{Ft}$, $Q = \int_0^t e^{Fs} D\,e^{F^\mathrm{T}s}\,\mathrm{d}s$."""
         drift, intensity = self.generator()
         return noise_covariance(drift * interval, intensity * interval)
 
-    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+    def generator(self) -> StateMatrices:
         """B and D with the position as first component."""
         rates, intensity, _ = self.dynamics()
         size = len(rates) + 1
         drift = jnp.zeros((size, size)).at[0, 1].set(1.0).at[1:, 1:].set(rates)
         return drift, jnp.zeros((size, size)).at[1:, 1:].set(intensity)
 
-    def initial_covariance(self) -> Float[Array, "state state"]:
+    def initial_covariance(self) -> StateMatrix:
         """P, with zeros for the position."""
         stationary = self.dynamics().stationary
         size = len(stationary) + 1
         return jnp.zeros((size, size)).at[1:, 1:].set(stationary)
 
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def lvaf(self, lag: TimeArray) -> TimeArray:
         r"""$e_1^\mathrm{T} e^{B|t|} P e_1$."""
         rates, _, stationary = self.dynamics()
 
@@ -107,7 +103,7 @@ class AbstractLinearModel(AbstractModel):
 
         return over(at, jnp.abs(lag))
 
-    def double_integral(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def double_integral(self, lag: TimeArray) -> TimeArray:
         r"""$2\int_0^t (t - s)\,r(s)\,\mathrm{d}s$, with r the velocity autocovariance."""
         rates, _, stationary = self.dynamics()
 
@@ -116,11 +112,11 @@ class AbstractLinearModel(AbstractModel):
 
         return over(at, lag)
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         """Double integral of the velocity autocovariance."""
         return self.double_integral(lag)
 
 
-def over(function: Callable[[Array], Array], lag: Float[Array, "..."]) -> Float[Array, "..."]:
+def over(function: Callable[[Array], Array], lag: TimeArray) -> TimeArray:
     """Evaluate a function of one time at each element of an array."""
     return jax.vmap(function)(lag.reshape(-1)).reshape(lag.shape)

@@ -12,7 +12,6 @@ The lattice is too coarse for the narrower mixtures at higher smoothness. There 
 
 __all__ = ["matern_first_covariances"]
 
-from fractions import Fraction
 from functools import cache
 from math import log, pi
 
@@ -21,11 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
-from numpy.typing import NDArray
 
-from driftbayes.jax_typing import Scalar
+from driftbayes.jax_typing import LagArray, Scalar, TimeArray
+from driftbayes.kernels.debye import debye_polynomials
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_covariance
+from driftbayes.typing import FloatArray
 
 # Debye's series is used above this smoothness.
 _SWITCH = 24.0
@@ -43,7 +43,7 @@ _N_NODES = 24
 _REACH = 8.6
 
 
-def matern_first_covariances(nu: Scalar, x: Scalar, n_lags: int) -> Float[Array, " lag"]:
+def matern_first_covariances(nu: Scalar, x: Scalar, n_lags: int) -> LagArray:
     r"""Compute the covariances of steps in units of $k \gamma \tau^2$.
 
     Args:
@@ -62,7 +62,7 @@ def _rate(nu: Scalar) -> Scalar:
     return jnp.sqrt(pi * nu) * jnp.exp(log_gamma_ratio(nu, jnp.asarray(0.5)))
 
 
-def _by_lattice(nu: Scalar, x: Scalar, n_lags: int) -> Float[Array, " lag"]:
+def _by_lattice(nu: Scalar, x: Scalar, n_lags: int) -> LagArray:
     y = _rate(nu) * x
     is_long = y > _MAX_STEP
     log_s = 2 * jnp.log(jnp.clip(y, _MIN_STEP, _MAX_STEP)) - jnp.asarray(2 * (_log_z() + log(2)))
@@ -74,12 +74,12 @@ def _by_lattice(nu: Scalar, x: Scalar, n_lags: int) -> Float[Array, " lag"]:
     return jnp.where(is_long, jnp.pad(diffusion, (0, max(n_lags - 2, 0))), mixed)
 
 
-def _log_z() -> NDArray[np.float64]:
+def _log_z() -> FloatArray:
     return _MIN_LOG_Z + _SPACING * np.arange(_N_LATTICE, dtype=np.float64)
 
 
 @cache
-def _table(n_lags: int) -> NDArray[np.float64]:
+def _table(n_lags: int) -> FloatArray:
     """E at each node of the lattice, (node, lag)."""
     # Evaluated also while a program is being traced.
     with jax.ensure_compile_time_eval(), jax.enable_x64(new_val=True):
@@ -88,13 +88,13 @@ def _table(n_lags: int) -> NDArray[np.float64]:
 
 # One program; otherwise JAX would compile two dozen operations.
 @jax.jit
-def _tabulate(log_z: Float[Array, " node"], lags: Float[Array, " lag"]) -> Float[Array, "node _"]:
+def _tabulate(log_z: Float[Array, " node"], lags: LagArray) -> Float[Array, "node _"]:
     z = jnp.exp(log_z)[:, None]
     apart = gaussian_step_covariance(lags[None, :], z)
     return jnp.concatenate([gaussian_spread(z), apart], axis=1)
 
 
-def _by_series(nu: Scalar, x: Scalar, n_lags: int) -> Float[Array, " lag"]:
+def _by_series(nu: Scalar, x: Scalar, n_lags: int) -> LagArray:
     nodes, weights = np.polynomial.legendre.leggauss(_N_NODES)
     place, weight = jnp.asarray(0.5 * (nodes + 1)), jnp.asarray(0.5 * weights)
     # Only the beginning of a long first step contributes.
@@ -107,30 +107,23 @@ def _by_series(nu: Scalar, x: Scalar, n_lags: int) -> Float[Array, " lag"]:
     return falling + jnp.concatenate([falling[:1], rising[:-1]])
 
 
-def _correlation(nu: Scalar, y: Float[Array, "..."]) -> Float[Array, "..."]:
+def _correlation(nu: Scalar, y: TimeArray) -> TimeArray:
     r"""$2^{1-\nu} y^\nu K_\nu(y) / \Gamma(\nu)$, normalised by the same series at y = 0."""
     w2 = (y / nu) ** 2
     q = w2 / (1 + jnp.sqrt(1 + w2))
     p = 1 / (1 + q)
     # Coefficients of the powers of p, the highest first.
     powers = (-1 / nu) ** jnp.arange(float(_N_TERMS + 1))
-    coefficients = jnp.asarray(_debye_polynomials()) @ powers
+    coefficients = jnp.asarray(_debye_table()) @ powers
     series = jnp.polyval(coefficients, p, unroll=8) / jnp.sum(coefficients)
     return jnp.sqrt(p) * jnp.exp(-nu * (q - jnp.log1p(0.5 * q))) * series
 
 
 @cache
-def _debye_polynomials() -> NDArray[np.float64]:
+def _debye_table() -> FloatArray:
     """Coefficients of the polynomials u_k(p) of Debye's series, (falling power, k)."""
-    size = 3 * _N_TERMS + 1
-    table = np.zeros((size, _N_TERMS + 1))
-    u = [Fraction(1)]
-    for k in range(_N_TERMS + 1):
-        table[: len(u), k] = [float(c) for c in u]
-        # u_{k+1} = (p² - p⁴) u_k' / 2 + ∫ (1 - 5 t²) u_k dt / 8, from 0 to p.
-        following = [Fraction(0)] * (len(u) + 3)
-        for n, c in enumerate(u):
-            following[n + 1] += c * (Fraction(n, 2) + Fraction(1, 8 * (n + 1)))
-            following[n + 3] -= c * (Fraction(n, 2) + Fraction(5, 8 * (n + 3)))
-        u = following
-    return table[::-1]
+    table = np.zeros((3 * _N_TERMS + 1, _N_TERMS + 1))
+    for k, u in enumerate(debye_polynomials(_N_TERMS + 1)):
+        for power, value in u.items():
+            table[-1 - power, k] = float(value)
+    return table

@@ -120,12 +120,13 @@ def preparation(
             error, "dense" for the slow reference; "auto" chooses the first that applies.
     """
     kind = needs.kind
+    if not isinstance(data, Displacements) and engine not in ("auto", "moments"):
+        what = "reduced" if isinstance(data, ReducedDisplacements) else "summed"
+        raise DriftbayesError(
+            f"of {what} displacements only the second moments are left, not for {engine!r}; "
+            "use engine='auto'"
+        )
     if isinstance(data, ReducedDisplacements):
-        if engine not in ("auto", "moments"):
-            raise DriftbayesError(
-                f"of reduced displacements only the second moments are left, not for {engine!r}; "
-                "use engine='auto'"
-            )
         if kind != "summed":
             raise DriftbayesError(
                 f"{needs.model} needs displacements themselves, got their second moments summed "
@@ -205,6 +206,7 @@ def check_summable(needs: Needs) -> int:
     Raises:
         DriftbayesError: If the model needs more than second moments.
     """
+    reason = "must know where steps begin" if needs.positions else ""
     if needs.kind not in ("summed", "channels"):
         units = {
             "trajectories": "each trajectory by itself",
@@ -212,25 +214,16 @@ def check_summable(needs: Needs) -> int:
             "jumps": "each step by itself",
             "sde": "each trajectory by itself",
         }
+        reason = f"judges {units.get(needs.kind, 'all particles together')}"
+    if reason:
         raise DriftbayesError(
-            f"{needs.model} judges {units.get(needs.kind, 'all particles together')}, and cannot "
-            "take data of which only sums are kept; give it a part of the data that fits in "
-            "memory, or choose another option"
-        )
-    if needs.positions:
-        raise DriftbayesError(
-            f"{needs.model} must know where steps begin, and cannot take data of which only sums "
-            "are kept; give it a part of the data that fits in memory, or choose another option"
+            f"{needs.model} {reason}, and cannot take data of which only sums are kept; give it a "
+            "part of the data that fits in memory, or choose another option"
         )
     return LONG_MEMORY if needs.memory is None else needs.memory
 
 
 def _prepare_summed(data: SummedDisplacements, needs: Needs, engine: EngineName) -> Preparation:
-    if engine not in ("auto", "moments"):
-        raise DriftbayesError(
-            f"of summed displacements only the second moments are left, not for {engine!r}; "
-            "use engine='auto'"
-        )
     memory = check_summable(needs)
     if engine == "auto" and data.n_steps > memory > MEMORY and needs.has_state_space:
         raise DriftbayesError(

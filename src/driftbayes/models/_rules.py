@@ -57,15 +57,13 @@ def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> Non
             f"noise that is alike on all axes cannot be combined with a tensor in {text!r}; "
             "leave one out"
         )
-    if "student" in options and ("blur" in options or not base.has_state_space):
-        raise DriftbayesError(
-            f"'student' needs a model with a state-space form, which {text!r} has not; leave it out"
-        )
-    if "outliers" in options and not base.has_state_space:
-        raise DriftbayesError(
-            f"'outliers' needs a model with a state-space form, which {text!r} has not; leave it "
-            "out"
-        )
+    for option in ("student", "outliers"):
+        lacks_form = not base.has_state_space or (option == "student" and "blur" in options)
+        if option in options and lacks_form:
+            raise DriftbayesError(
+                f"{option!r} needs a model with a state-space form, which {text!r} has not; leave "
+                "it out"
+            )
     if "outliers" in options and "noise" not in options:
         raise DriftbayesError(
             f"'outliers' are errors beside those of the other fixes, and {text!r} has none; add "

@@ -6,9 +6,8 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.jax_typing import LagArray, Leaf, Scalar, StateMatrices, StateMatrix, TimeArray
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.precision import as_leaf
 
@@ -16,19 +15,17 @@ from driftbayes.precision import as_leaf
 class AbstractIndependent(AbstractModel):
     """A model with independent steps and a diffusivity."""
 
-    kappa: eqx.AbstractVar[Leaf]
+    kappa: Leaf = eqx.field(converter=as_leaf)
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
         r"""$2\kappa\tau$ at lag 0, otherwise 0."""
         return jnp.where(lags == 0, 2 * self.kappa * tau, 0.0)
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         r"""$2\kappa t$."""
         return 2 * self.kappa * lag
 
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def lvaf(self, lag: TimeArray) -> TimeArray:
         r"""A delta function: zero at every lag but 0, where it is infinite."""
         return jnp.where(lag == 0, jnp.inf, 0.0)
 
@@ -45,8 +42,6 @@ class Brownian(AbstractIndependent):
             $2\kappa\tau$ per axis.
     """
 
-    kappa: Leaf = eqx.field(converter=as_leaf)
-
     name: ClassVar[str] = "brownian"
     summary: ClassVar[str] = "independent displacements, white-noise velocity"
     parameters: ClassVar[dict[str, Parameter]] = {
@@ -56,16 +51,14 @@ class Brownian(AbstractIndependent):
     scale_parameter: ClassVar[str] = "kappa"
     limit: ClassVar[str] = "the simplest model"
 
-    def transition(
-        self, interval: Scalar
-    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+    def transition(self, interval: Scalar) -> StateMatrices:
         r"""$A = 1$, $Q = 2\kappa\,\Delta t$."""
         return jnp.ones((1, 1)), (2 * self.kappa * interval)[None, None]
 
-    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+    def generator(self) -> StateMatrices:
         r"""$F = 0$, $D = 2\kappa$."""
         return jnp.zeros((1, 1)), 2 * jnp.asarray(self.kappa)[None, None]
 
-    def initial_covariance(self) -> Float[Array, "state state"]:
+    def initial_covariance(self) -> StateMatrix:
         """Zero: the position is the whole state."""
         return jnp.zeros((1, 1))

@@ -6,9 +6,8 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.jax_typing import Leaf, Scalar, TimeArray
 from driftbayes.models._base import Parameter
 from driftbayes.models._linear import AbstractLinearModel, Dynamics, over
 from driftbayes.models._matrix_exponential import exponential_integrals
@@ -62,14 +61,13 @@ class ConfinedLangevin(AbstractLinearModel):
     def dynamics(self) -> Dynamics:
         r"""$U' = -\gamma U - \omega Y$ + noise, $Y' = \omega U$; $\omega^2 = \gamma\lambda$."""
         gamma, k, omega = jnp.asarray(self.gamma), jnp.asarray(self.k), self._omega
-        zero = jnp.zeros(())
         return Dynamics(
-            rates=jnp.stack([jnp.stack([-gamma, -omega]), jnp.stack([omega, zero])]),
+            rates=jnp.array([[-gamma, -omega], [omega, 0.0]]),
             intensity=jnp.zeros((2, 2)).at[0, 0].set(2 * k * gamma**2),
             stationary=k * gamma * jnp.eye(2),
         )
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         r"""$2(k/\lambda)(1 - \rho(t))$ with $\rho$ the autocorrelation of the position.
 
         $1 - \rho$ is computed as an integral of the velocity, not as a difference, and keeps full

@@ -6,9 +6,8 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.jax_typing import LagArray, Leaf, Scalar, TimeArray
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.precision import as_leaf
 
@@ -46,19 +45,17 @@ class FractionalBrownian(AbstractModel):
     has_state_space: ClassVar[bool] = False
     memory: ClassVar[int | None] = None
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
         r"""$\kappa T (\tau/T)^{2H} \left[ (l+1)^{2H} - 2 l^{2H} + |l-1|^{2H} \right]$."""
         unit = 0.5 * self.mean_square_displacement(tau)
         above, here, below = (self._power(x) for x in (lags + 1, lags, jnp.abs(lags - 1)))
         return unit * (above - 2 * here + below)
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         r"""$2\kappa T (t/T)^{2H}$."""
         return 2 * self.kappa * self.reference * self._power(lag / self.reference)
 
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def lvaf(self, lag: TimeArray) -> TimeArray:
         r"""$2\kappa H (2H - 1)\,T^{1-2H} |t|^{2H-2}$, and infinite at lag 0."""
         after = jnp.abs(lag)
         safe = jnp.where(after > 0, after, 1.0)
@@ -66,7 +63,7 @@ class FractionalBrownian(AbstractModel):
         spread = self.mean_square_displacement(safe) / safe**2
         return jnp.where(after > 0, self.hurst * (2 * self.hurst - 1) * spread, jnp.inf)
 
-    def _power(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def _power(self, x: TimeArray) -> TimeArray:
         """Compute x to the power 2H, with a finite gradient at 0."""
         safe = jnp.where(x > 0, x, 1.0)
         return jnp.where(x > 0, safe ** (2 * self.hurst), 0.0)

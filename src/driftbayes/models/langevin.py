@@ -6,9 +6,8 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.jax_typing import LagArray, Leaf, Scalar, StateMatrices, StateMatrix, TimeArray
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._special import varphi, varphi_complement, varphi_curvature
 from driftbayes.precision import as_leaf
@@ -42,9 +41,7 @@ class Langevin(AbstractModel):
     scale_parameter: ClassVar[str] = "k"
     limit: ClassVar[str] = "brownian, as gamma·tau → ∞"
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
         """First row of the Toeplitz matrix S. Paper: [eq:langevin-cov]."""
         x = self.gamma * tau
         variance = 2 * self.k * tau * varphi_complement(x)
@@ -54,32 +51,28 @@ class Langevin(AbstractModel):
         covariance = self.k * x * tau * varphi(x) ** 2 * decay
         return jnp.where(lags == 0, variance, covariance)
 
-    def transition(
-        self, interval: Scalar
-    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+    def transition(self, interval: Scalar) -> StateMatrices:
         """State (X, U). Paper: [eq:var1], [eq:var1-noise]."""
         x = self.gamma * interval
-        propagator = jnp.array([[1.0, 0.0], [0.0, 0.0]])
-        propagator = propagator.at[0, 1].set(interval * varphi(x)).at[1, 1].set(jnp.exp(-x))
+        propagator = jnp.array([[1.0, interval * varphi(x)], [0.0, jnp.exp(-x)]])
         position = 2 * self.k * interval * varphi_curvature(x)
         cross = self.k * jnp.expm1(-x) ** 2
         velocity = -self.k * self.gamma * jnp.expm1(-2 * x)
-        noise = jnp.stack([jnp.stack([position, cross]), jnp.stack([cross, velocity])])
-        return propagator, noise
+        return propagator, jnp.array([[position, cross], [cross, velocity]])
 
-    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+    def generator(self) -> StateMatrices:
         r"""$\mathrm{d}X = U\,\mathrm{d}t$; U has the rate γ and the intensity $2k\gamma^2$."""
         drift = jnp.zeros((2, 2)).at[0, 1].set(1.0).at[1, 1].set(-self.gamma)
         return drift, jnp.zeros((2, 2)).at[1, 1].set(2 * self.k * self.gamma**2)
 
-    def initial_covariance(self) -> Float[Array, "state state"]:
+    def initial_covariance(self) -> StateMatrix:
         r"""Variance $k\gamma$ of the velocity. Paper: [eq:stationary-variance]."""
         return jnp.zeros((2, 2)).at[1, 1].set(self.k * self.gamma)
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         r"""$2kt\,(1 - \varphi(\gamma t))$. Paper: [eq:absolute-diffusivity-ou]."""
         return 2 * self.k * lag * varphi_complement(self.gamma * lag)
 
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def lvaf(self, lag: TimeArray) -> TimeArray:
         r"""$k\gamma\,e^{-\gamma|t|}$. Paper: [eq:lvaf-ou]."""
         return self.k * self.gamma * jnp.exp(-self.gamma * jnp.abs(lag))

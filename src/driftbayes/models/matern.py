@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.jax_typing import LagArray, Leaf, Scalar, TimeArray
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_covariance
+from driftbayes.models._linear import over
 from driftbayes.models._matern_steps import matern_first_covariances
 from driftbayes.precision import as_leaf
 
@@ -68,30 +69,28 @@ class MaternVelocity(AbstractModel):
     has_many_nodes: ClassVar[bool] = True
     memory: ClassVar[int | None] = None
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
         """Mixture over Gaussian shapes."""
         weights, z = self._mixture(tau)
         apart = gaussian_step_covariance(jnp.maximum(lags, 1.0)[:, None], z[None, :])
         variance = jnp.sum(weights * gaussian_spread(z))
         return self.k * self.gamma * tau**2 * jnp.where(lags == 0, variance, apart @ weights)
 
-    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> LagArray:
         """Mixture of tabulated Gaussian shapes."""
         nu, x = jnp.asarray(self.smoothness), self.gamma * tau
         return self.k * x * tau * matern_first_covariances(nu, x, n_lags)
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         """Mixture over Gaussian shapes."""
 
         def at(t: Scalar) -> Scalar:
             weights, z = self._mixture(t)
             return self.k * self.gamma * t**2 * jnp.sum(weights * gaussian_spread(z))
 
-        return jax.vmap(at)(lag.reshape(-1)).reshape(lag.shape)
+        return over(at, lag)
 
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def lvaf(self, lag: TimeArray) -> TimeArray:
         r"""$k\gamma$ at lag 0, falling as $t^{2\nu}$ if $\nu < 1$ and $t^2$ if $\nu > 1$."""
 
         def at(t: Scalar) -> Scalar:
@@ -99,7 +98,7 @@ class MaternVelocity(AbstractModel):
             correlation = jnp.sum(weights * jnp.exp(-(z**2)))
             return self.k * self.gamma * jnp.where(t > 0, correlation, 1.0)
 
-        return jax.vmap(at)(jnp.abs(lag).reshape(-1)).reshape(lag.shape)
+        return over(at, jnp.abs(lag))
 
     def _mixture(self, t: Scalar) -> tuple[Float[Array, " node"], Float[Array, " node"]]:
         """Weights of the Gaussian shapes, and t in units of the width of each."""

@@ -6,9 +6,8 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.jax_typing import LagArray, Leaf, Scalar, StateMatrices, StateMatrix, TimeArray
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models._special import varphi
 from driftbayes.precision import as_leaf
@@ -46,18 +45,14 @@ class ConfinedBrownian(AbstractModel):
     limit: ClassVar[str] = "brownian, as well → 0"
     memory: ClassVar[int | None] = None
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
         r"""$2\kappa\tau\varphi(x)$, then $-\kappa\tau x \varphi(x)^2 e^{-(l-1)x}$; x = λτ."""
         x = self.well * tau
         variance = 2 * self.kappa * tau * varphi(x)
         decay = jnp.exp(-x * jnp.maximum(lags - 1, 0))
         return jnp.where(lags == 0, variance, -self.kappa * tau * x * varphi(x) ** 2 * decay)
 
-    def transition(
-        self, interval: Scalar
-    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+    def transition(self, interval: Scalar) -> StateMatrices:
         r"""State (X, X - c), with X relative to the latest fix."""
         x = self.well * interval
         propagator = jnp.eye(2).at[0, 1].set(jnp.expm1(-x)).at[1, 1].set(jnp.exp(-x))
@@ -65,20 +60,20 @@ class ConfinedBrownian(AbstractModel):
         noise = 2 * self.kappa * interval * varphi(2 * x)
         return propagator, noise * jnp.ones((2, 2))
 
-    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
+    def generator(self) -> StateMatrices:
         r"""Drift $-\lambda(X - c)$ and the same noise for both components."""
         drift = jnp.zeros((2, 2)).at[:, 1].set(-self.well)
         return drift, 2 * self.kappa * jnp.ones((2, 2))
 
-    def initial_covariance(self) -> Float[Array, "state state"]:
+    def initial_covariance(self) -> StateMatrix:
         r"""Variance $\kappa/\lambda$ about the centre."""
         return jnp.zeros((2, 2)).at[1, 1].set(self.kappa / self.well)
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         r"""$2(\kappa/\lambda)(1 - e^{-\lambda t})$."""
         return 2 * self.kappa * lag * varphi(self.well * lag)
 
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def lvaf(self, lag: TimeArray) -> TimeArray:
         r"""$-\kappa\lambda e^{-\lambda|t|}$, and a delta function at lag 0."""
         after = -self.kappa * self.well * jnp.exp(-self.well * jnp.abs(lag))
         return jnp.where(lag == 0, jnp.inf, after)

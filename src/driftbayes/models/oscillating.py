@@ -57,7 +57,7 @@ class OscillatingLangevin(AbstractLinearModel):
         gamma, omega, k = map(jnp.asarray, (self.gamma, self.omega, self.k))
         variance = k * (gamma + omega * (omega / gamma))
         return Dynamics(
-            rates=jnp.stack([jnp.stack([-gamma, -omega]), jnp.stack([omega, -gamma])]),
+            rates=jnp.array([[-gamma, -omega], [omega, -gamma]]),
             intensity=2 * gamma * variance * jnp.eye(2),
             stationary=variance * jnp.eye(2),
         )

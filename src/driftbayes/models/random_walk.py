@@ -7,9 +7,8 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Key, Leaf, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Positions, ScalarLike
 from driftbayes.models._base import Parameter
 from driftbayes.models._prepare import Kind
 from driftbayes.models.brownian import AbstractIndependent
@@ -35,7 +34,6 @@ class RandomWalk(AbstractIndependent):
         rate: Rate of jumps $\lambda > 0$, in 1/time.
     """
 
-    kappa: Leaf = eqx.field(converter=as_leaf)
     rate: Leaf = eqx.field(converter=as_leaf)
 
     name: ClassVar[str] = "random_walk"
@@ -52,7 +50,7 @@ class RandomWalk(AbstractIndependent):
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         """Simulate exact positions at times 0, tau, 2 tau, ..., from the origin."""
         key_number, key_size = jax.random.split(key)
         shape = (n_particles, n_steps)

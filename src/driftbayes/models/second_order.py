@@ -56,9 +56,8 @@ class SecondOrderLangevin(AbstractLinearModel):
         gamma, accel, k = map(jnp.asarray, (self.gamma, self.accel, self.k))
         # Not sqrt(gamma * accel): the product may overflow where the root does not.
         omega = jnp.sqrt(gamma) * jnp.sqrt(accel)
-        zero = jnp.zeros(())
         return Dynamics(
-            rates=jnp.stack([jnp.stack([zero, omega]), jnp.stack([-omega, -accel])]),
+            rates=jnp.array([[0.0, omega], [-omega, -accel]]),
             intensity=jnp.zeros((2, 2)).at[1, 1].set(2 * k * gamma * accel),
             stationary=k * gamma * jnp.eye(2),
         )

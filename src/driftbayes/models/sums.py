@@ -1,16 +1,17 @@
 """Sums of independent motions."""
 
-__all__ = ["Sum", "combine_covariances", "combine_drifts", "combine_propagators", "sum_of"]
+__all__ = ["AbstractSum", "Sum", "combine_covariances", "combine_propagators", "sum_of", "total"]
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Inexact
+from jaxtyping import Array, Inexact
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.jax_typing import LagArray, Leaf, Scalar, StateMatrices, StateMatrix, TimeArray
 from driftbayes.likelihood import Collected
 from driftbayes.models._base import AbstractModel, Parameter, fact, shape_names
 from driftbayes.precision import as_leaf
@@ -18,7 +19,40 @@ from driftbayes.precision import as_leaf
 Matrix = Inexact[Array, "state state"]
 
 
-class Sum(AbstractModel):
+class AbstractSum(AbstractModel):
+    """The sum of independent motions, from which all its moments follow."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[AbstractModel, ...]:
+        """Components, each with its part of the diffusivity."""
+
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
+        return total([part.increment_autocovariance(lags, tau) for part in self.parts])
+
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> LagArray:
+        return total([part.first_autocovariances(n_lags, tau) for part in self.parts])
+
+    def transition(self, interval: Scalar) -> StateMatrices:
+        """State (X, V_1, V_2, ...), with the velocities of all components."""
+        propagators, noises = zip(*(part.transition(interval) for part in self.parts), strict=True)
+        return combine_propagators(propagators), combine_covariances(noises)
+
+    def generator(self) -> StateMatrices:
+        drifts, intensities = zip(*(part.generator() for part in self.parts), strict=True)
+        return _join(drifts), combine_covariances(intensities)
+
+    def initial_covariance(self) -> StateMatrix:
+        return combine_covariances([part.initial_covariance() for part in self.parts])
+
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
+        return total([part.mean_square_displacement(lag) for part in self.parts])
+
+    def lvaf(self, lag: TimeArray) -> TimeArray:
+        return total([part.lvaf(lag) for part in self.parts])
+
+
+class Sum(AbstractSum):
     r"""The sum of independent motions, each with its own model.
 
     $$X(t) = \sum_c X_c(t), \qquad k_c = w_c\,k, \qquad
@@ -71,7 +105,6 @@ class Sum(AbstractModel):
 
     @property
     def parts(self) -> tuple[AbstractModel, ...]:
-        """Components, each with its part of the diffusivity."""
         values = self.leaves()
         left, parts = values["k"], []
         for model, later in zip(self.models, [*self.models[1:], None], strict=True):
@@ -87,41 +120,6 @@ class Sum(AbstractModel):
             f"k_{part.name}": jnp.asarray(part.value_of(part.scale_parameter))
             for part in self.parts
         }
-
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
-        return _total([part.increment_autocovariance(lags, tau) for part in self.parts])
-
-    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
-        return _total([part.first_autocovariances(n_lags, tau) for part in self.parts])
-
-    def transition(
-        self, interval: Scalar
-    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        if not self.has_state_space:
-            raise DriftbayesError(self._no_state_space())
-        both = [part.transition(interval) for part in self.parts]
-        propagators, noises = zip(*both, strict=True)
-        return combine_propagators(propagators), combine_covariances(noises)
-
-    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        if not self.has_state_space:
-            raise DriftbayesError(self._no_state_space())
-        both = [part.generator() for part in self.parts]
-        drifts, intensities = zip(*both, strict=True)
-        return combine_drifts(drifts), combine_covariances(intensities)
-
-    def initial_covariance(self) -> Float[Array, "state state"]:
-        if not self.has_state_space:
-            raise DriftbayesError(self._no_state_space())
-        return combine_covariances([part.initial_covariance() for part in self.parts])
-
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        return _total([part.mean_square_displacement(lag) for part in self.parts])
-
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        return _total([part.lvaf(lag) for part in self.parts])
 
 
 def sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:
@@ -158,16 +156,16 @@ def combine_propagators(matrices: Sequence[Array]) -> Matrix:
     In every model the position is an integral that affects no other component: the first column of
     a propagator is (1, 0, ..., 0), so that one sum can replace the positions of all components.
     """
-    return combine_drifts(matrices).at[0, 0].set(1.0)
+    return _join(matrices).at[0, 0].set(1.0)
 
 
 def combine_covariances(matrices: Sequence[Array]) -> Matrix:
     """Join covariances of independent (X_c, V_c) into one of (X_1 + X_2 + ..., V_1, V_2, ...)."""
-    return combine_drifts(matrices).at[0, 0].set(_total([matrix[0, 0] for matrix in matrices]))
+    return _join(matrices).at[0, 0].set(total([matrix[0, 0] for matrix in matrices]))
 
 
-def combine_drifts(matrices: Sequence[Array]) -> Matrix:
-    """Join drift matrices over (X_c, V_c) into one over (X_1 + X_2 + ..., V_1, V_2, ...)."""
+def _join(matrices: Sequence[Array]) -> Matrix:
+    """Join matrices over (X_c, V_c) into one over (X_1 + X_2 + ..., V_1, V_2, ...)."""
     size = 1 + sum(len(matrix) - 1 for matrix in matrices)
     whole = jnp.zeros((size, size), dtype=matrices[0].dtype)
     start = 1
@@ -180,5 +178,6 @@ def combine_drifts(matrices: Sequence[Array]) -> Matrix:
     return whole
 
 
-def _total(values: Sequence[Array]) -> Array:
+def total(values: Sequence[Array]) -> Array:
+    """Return the sum of arrays of one shape."""
     return jnp.sum(jnp.stack(values), axis=0)

@@ -5,16 +5,15 @@ __all__ = ["TwoScaleLangevin"]
 from typing import ClassVar
 
 import equinox as eqx
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes.jax_typing import Leaf
 from driftbayes.models._base import AbstractModel, Parameter
 from driftbayes.models.langevin import Langevin
-from driftbayes.models.sums import combine_covariances, combine_drifts, combine_propagators
+from driftbayes.models.sums import AbstractSum
 from driftbayes.precision import as_leaf
 
 
-class TwoScaleLangevin(AbstractModel):
+class TwoScaleLangevin(AbstractSum):
     r"""Particles carried by the sum of a fast and a slow Langevin velocity.
 
     $$r(t) = k \left[ (1 - s)\,\gamma e^{-\gamma |t|} + s\,\gamma\rho\,e^{-\gamma\rho |t|} \right]$$
@@ -53,42 +52,8 @@ class TwoScaleLangevin(AbstractModel):
     memory: ClassVar[int | None] = None
 
     @property
-    def _parts(self) -> tuple[Langevin, Langevin]:
+    def parts(self) -> tuple[AbstractModel, ...]:
         return (
             Langevin(gamma=self.gamma, k=self.k * (1 - self.share)),
             Langevin(gamma=self.gamma * self.ratio, k=self.k * self.share),
         )
-
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
-        """Sum over the two velocities."""
-        fast, slow = self._parts
-        return fast.increment_autocovariance(lags, tau) + slow.increment_autocovariance(lags, tau)
-
-    def transition(
-        self, interval: Scalar
-    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        """State (X, fast velocity, slow velocity)."""
-        both = [part.transition(interval) for part in self._parts]
-        propagators, noises = zip(*both, strict=True)
-        return combine_propagators(propagators), combine_covariances(noises)
-
-    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        """Two velocities with independent noise."""
-        drifts, intensities = zip(*(part.generator() for part in self._parts), strict=True)
-        return combine_drifts(drifts), combine_covariances(intensities)
-
-    def initial_covariance(self) -> Float[Array, "state state"]:
-        r"""Variances $(1 - s) k\gamma$ and $s k\gamma\rho$."""
-        return combine_covariances([part.initial_covariance() for part in self._parts])
-
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Sum over the two velocities."""
-        fast, slow = self._parts
-        return fast.mean_square_displacement(lag) + slow.mean_square_displacement(lag)
-
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Sum of two exponentials."""
-        fast, slow = self._parts
-        return fast.lvaf(lag) + slow.lvaf(lag)

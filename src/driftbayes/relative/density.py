@@ -18,6 +18,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from scipy.special import gammaln, ive
 
+from driftbayes.kernels.debye import debye_polynomials
 from driftbayes.typing import FloatArray
 
 # Debye's expansion is used from this order on, with this many terms. Below it, Hankel's expansion
@@ -32,14 +33,11 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 @cache
 def _debye_terms() -> list[Polynomial]:
-    """Return the polynomials u_k(p) of Debye's expansion by their recurrence."""
-    p = Polynomial([0.0, 1.0])
-    terms = [Polynomial([1.0])]
-    for _ in range(_N_DEBYE - 1):
-        last = terms[-1]
-        integral = ((1 - 5 * p**2) * last).integ()
-        terms.append(0.5 * p**2 * (1 - p**2) * last.deriv() + 0.125 * (integral - integral(0.0)))
-    return terms
+    """Return the polynomials u_k(p) of Debye's expansion."""
+    return [
+        Polynomial([float(u.get(power, 0)) for power in range(3 * k + 1)])
+        for k, u in enumerate(debye_polynomials(_N_DEBYE))
+    ]
 
 
 def log_bessel_i(order: float, z: FloatArray) -> FloatArray:

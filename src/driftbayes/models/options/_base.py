@@ -2,24 +2,41 @@
 
 __all__ = ["AbstractOption", "core_of"]
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 import jax
-from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Scalar, ScalarLike
-from driftbayes.likelihood import Collected
+from driftbayes.jax_typing import Key, Positions, ScalarLike
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._prepare import Kind
 from driftbayes.models._rules import OPTIONS, check_options
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 # `__check_init__` checks the type at run time.
 if TYPE_CHECKING:
     Model: TypeAlias = AbstractModel
 else:
     Model: TypeAlias = Any
+
+
+def _of_base(name: str) -> Any:
+    """Return a property with the value that the wrapped model has."""
+    return fact(attrgetter(f"base.{name}"))
+
+
+def _method_of_base(method: Method) -> Method:
+    """Return a method that calls the same method of the wrapped model."""
+    name = method.__name__
+
+    def call(self: "AbstractOption", *args: Any) -> Any:
+        return getattr(self.base, name)(*args)
+
+    call.__name__, call.__doc__ = name, method.__doc__
+    return cast("Method", call)
 
 
 class AbstractOption(AbstractModel):
@@ -40,17 +57,30 @@ class AbstractOption(AbstractModel):
     parameters: ClassVar[dict[str, Parameter]] = fact(
         lambda self: {**self.base.parameters, **self.own}
     )
-    scale_parameter: ClassVar[str] = fact(lambda self: self.base.scale_parameter)
-    is_gaussian: ClassVar[bool] = fact(lambda self: self.base.is_gaussian)
-    has_state_space: ClassVar[bool] = fact(lambda self: self.base.has_state_space)
-    observes_position: ClassVar[bool] = fact(lambda self: self.base.observes_position)
-    has_many_nodes: ClassVar[bool] = fact(lambda self: self.base.has_many_nodes)
-    moves_by_generator: ClassVar[bool] = fact(lambda self: self.base.moves_by_generator)
-    memory: ClassVar[int | None] = fact(lambda self: self.base.memory)
-    has_derived: ClassVar[bool] = fact(lambda self: self.base.has_derived)
-    kind: ClassVar[Kind] = fact(lambda self: self.base.kind)
-    exact_positions: ClassVar[bool] = fact(lambda self: self.base.exact_positions)
-    needs_positions: ClassVar[bool] = fact(lambda self: self.base.needs_positions)
+    scale_parameter: ClassVar[str] = _of_base("scale_parameter")
+    is_gaussian: ClassVar[bool] = _of_base("is_gaussian")
+    has_state_space: ClassVar[bool] = _of_base("has_state_space")
+    observes_position: ClassVar[bool] = _of_base("observes_position")
+    has_many_nodes: ClassVar[bool] = _of_base("has_many_nodes")
+    moves_by_generator: ClassVar[bool] = _of_base("moves_by_generator")
+    memory: ClassVar[int | None] = _of_base("memory")
+    has_derived: ClassVar[bool] = _of_base("has_derived")
+    kind: ClassVar[Kind] = _of_base("kind")
+    exact_positions: ClassVar[bool] = _of_base("exact_positions")
+    needs_positions: ClassVar[bool] = _of_base("needs_positions")
+
+    default_priors = _method_of_base(AbstractModel.default_priors)
+    increment_autocovariance = _method_of_base(AbstractModel.increment_autocovariance)
+    first_autocovariances = _method_of_base(AbstractModel.first_autocovariances)
+    transition = _method_of_base(AbstractModel.transition)
+    initial_covariance = _method_of_base(AbstractModel.initial_covariance)
+    generator = _method_of_base(AbstractModel.generator)
+    fix_variance = _method_of_base(AbstractModel.fix_variance)
+    mean_square_displacement = _method_of_base(AbstractModel.mean_square_displacement)
+    lvaf = _method_of_base(AbstractModel.lvaf)
+    inverse_shape = _method_of_base(AbstractModel.inverse_shape)
+    derived = _method_of_base(AbstractModel.derived)
+    check_step = _method_of_base(AbstractModel.check_step)
 
     def __check_init__(self) -> None:
         """Apply the rules of `check_options`, which hold for names, to composed models."""
@@ -84,67 +114,33 @@ class AbstractOption(AbstractModel):
             raise DriftbayesError(msg)
 
     def leaves(self) -> dict[str, Any]:
-        return {**self.base.leaves(), **{name: getattr(self, name) for name in self.own}}
+        return {**self.base.leaves(), **dict(zip(self.own, self.own_values(), strict=True))}
 
     def template(self) -> "AbstractModel":
-        return replace(self, base=self.base.template(), **{name: name for name in self.own})
+        return self.rebuilt(self.base.template(), list(self.own))
 
     def __call__(self, **values: Any) -> "AbstractModel":
-        own = {name: values.pop(name) for name in self.own}
-        return replace(self, base=self.base(**values), **own)
+        own = [values.pop(name) for name in self.own]
+        return self.rebuilt(self.base(**values), own)
 
-    def default_priors(self) -> dict[str, Any]:
-        return self.base.default_priors()
+    def own_values(self) -> tuple[Any, ...]:
+        """Return the values of the added parameters, in order."""
+        return tuple(getattr(self, name) for name in self.own)
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
-        return self.base.increment_autocovariance(lags, tau)
-
-    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
-        return self.base.first_autocovariances(n_lags, tau)
-
-    def transition(
-        self, interval: Scalar
-    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        return self.base.transition(interval)
-
-    def initial_covariance(self) -> Float[Array, "state state"]:
-        return self.base.initial_covariance()
-
-    def generator(self) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        return self.base.generator()
-
-    def fix_variance(self) -> ScalarLike:
-        return self.base.fix_variance()
-
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        return self.base.mean_square_displacement(lag)
-
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        return self.base.lvaf(lag)
-
-    def inverse_shape(self, n_dim: int) -> Float[Array, "dim dim"]:
-        return self.base.inverse_shape(n_dim)
-
-    def derived(self, sums: Collected) -> dict[str, Scalar]:
-        return self.base.derived(sums)
-
-    def check_step(self, shortest: float) -> None:
-        self.base.check_step(shortest)
+    def rebuilt(self, base: AbstractModel, own: list[Any]) -> "AbstractModel":
+        """Return the option with another base and other values of the added parameters."""
+        return replace(self, base=base, **dict(zip(self.own, own, strict=True)))
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         key_base, key_own = jax.random.split(key)
         positions = self.base.simulate(
             key_base, n_particles=n_particles, n_steps=n_steps, n_dim=n_dim, tau=tau
         )
         return self.apply(key_own, positions, tau)
 
-    def apply(
-        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    def apply(self, key: Key, positions: Positions, tau: ScalarLike) -> Positions:
         """Apply the option to simulated positions of the wrapped model."""
         return positions
 

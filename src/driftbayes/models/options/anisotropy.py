@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Positions, Scalar, ScalarLike
 from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._prepare import Kind
@@ -80,15 +80,11 @@ class Anisotropic(AbstractOption):
             msg = f"H has 2 components in two dimensions and 5 in three, got {len(self.h)}"
             raise DriftbayesError(msg)
 
-    def leaves(self) -> dict[str, Any]:
-        return {**self.base.leaves(), **dict(zip(self.own, self.h, strict=True))}
+    def own_values(self) -> tuple[Any, ...]:
+        return self.h
 
-    def template(self) -> AbstractModel:
-        return Anisotropic(self.base.template(), tuple(self.own))
-
-    def __call__(self, **values: Any) -> AbstractModel:
-        h = tuple(values.pop(name) for name in self.own)
-        return Anisotropic(self.base(**values), h)
+    def rebuilt(self, base: AbstractModel, own: list[Any]) -> AbstractModel:
+        return Anisotropic(base, tuple(own))
 
     @property
     def _basis(self) -> np.ndarray:
@@ -118,9 +114,7 @@ class Anisotropic(AbstractOption):
         widths = jnp.linalg.eigvalsh(tensor)
         return {**own, "K_max_over_min": widths[-1] / widths[0]}
 
-    def apply(
-        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    def apply(self, key: Key, positions: Positions, tau: ScalarLike) -> Positions:
         return positions @ self._power(0.5)
 
     def _power(self, exponent: float) -> Float[Array, "dim dim"]:

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, LagArray, Leaf, Positions, Scalar, ScalarLike, TimeArray
 from driftbayes.likelihood import Collected
 from driftbayes.models._base import AbstractModel, Parameter, fact, shape_names
 from driftbayes.models._prepare import Kind
 from driftbayes.models.options._base import AbstractOption, core_of
 from driftbayes.models.options.measurement import Blur, Noise
+from driftbayes.models.sums import total
 from driftbayes.precision import as_leaf
 
 
@@ -47,16 +47,12 @@ class Common(AbstractOption):
     memory: ClassVar[int | None] = None
     has_derived: ClassVar[bool] = True
 
-    def leaves(self) -> dict[str, Any]:
-        own = dict(zip(self.own, (*self.others, self.share), strict=True))
-        return {**self.base.leaves(), **own}
+    def own_values(self) -> tuple[Any, ...]:
+        return (*self.others, self.share)
 
-    def template(self) -> AbstractModel:
-        return common_of(self.base.template())
-
-    def __call__(self, **values: Any) -> AbstractModel:
-        *others, share = (as_leaf(values.pop(name)) for name in self.own)
-        return Common(self.base(**values), tuple(others), share)
+    def rebuilt(self, base: AbstractModel, own: list[Any]) -> AbstractModel:
+        *others, share = map(as_leaf, own)
+        return Common(base, tuple(others), share)
 
     def components(self) -> tuple[AbstractModel, ...]:
         """Return the models of the individual and of the common motion."""
@@ -74,31 +70,25 @@ class Common(AbstractOption):
             f"{scale}_common": jnp.asarray(common.value_of(scale)),
         }
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
-        own, common = (part.increment_autocovariance(lags, tau) for part in self.components())
-        return own + common
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
+        return total([part.increment_autocovariance(lags, tau) for part in self.components()])
 
-    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
-        own, common = self.components()
-        return own.first_autocovariances(n_lags, tau) + common.first_autocovariances(n_lags, tau)
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> LagArray:
+        return total([part.first_autocovariances(n_lags, tau) for part in self.components()])
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        own, common = self.components()
-        return own.mean_square_displacement(lag) + common.mean_square_displacement(lag)
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
+        return total([part.mean_square_displacement(lag) for part in self.components()])
 
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        own, common = self.components()
-        return own.lvaf(lag) + common.lvaf(lag)
+    def lvaf(self, lag: TimeArray) -> TimeArray:
+        return total([part.lvaf(lag) for part in self.components()])
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         own, common = self.components()
         key_own, key_common = jax.random.split(key)
 
-        def draw(model: AbstractModel, key: Key, n: int) -> Float[Array, "particle position dim"]:
+        def draw(model: AbstractModel, key: Key, n: int) -> Positions:
             return model.simulate(key, n_particles=n, n_steps=n_steps, n_dim=n_dim, tau=tau)
 
         return draw(common, key_common, 1) + draw(own, key_own, n_particles)

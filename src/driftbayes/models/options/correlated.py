@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Key, Leaf, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Positions, ScalarLike
 from driftbayes.likelihood.flow import distances, flow_correlation
 from driftbayes.models._base import Parameter, fact
 from driftbayes.models._prepare import Kind
@@ -31,9 +31,9 @@ _SHARED = {
 class _AbstractFlow(AbstractOption):
     """A model with noise that is correlated in space."""
 
-    length: eqx.AbstractVar[Leaf]
-    own_share: eqx.AbstractVar[Leaf]
-    nu: eqx.AbstractVar[Leaf]
+    length: Leaf = eqx.field(converter=as_leaf)
+    own_share: Leaf = eqx.field(converter=as_leaf)
+    nu: Leaf = eqx.field(converter=as_leaf)
 
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as length → 0")
     kind: ClassVar[Kind] = "flow"
@@ -51,7 +51,7 @@ class _AbstractFlow(AbstractOption):
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         """Simulate particles that start uniformly in a square of ten correlation lengths.
 
         Steps are sequential, since each depends on the positions after the last one.
@@ -83,10 +83,6 @@ class Flow(_AbstractFlow):
         nu: Order ν of the correlation: 1/2, 3/2 or 5/2.
     """
 
-    length: Leaf = eqx.field(converter=as_leaf)
-    own_share: Leaf = eqx.field(converter=as_leaf)
-    nu: Leaf = eqx.field(converter=as_leaf)
-
     needs_plane: ClassVar[bool] = False
     option: ClassVar[str] = "flow"
     summary: ClassVar[str] = fact(lambda self: f"{self.base.summary}, in one flow")
@@ -110,9 +106,6 @@ class Eddies(_AbstractFlow):
         divergence: Share δ of the variance in irrotational motion.
     """
 
-    length: Leaf = eqx.field(converter=as_leaf)
-    own_share: Leaf = eqx.field(converter=as_leaf)
-    nu: Leaf = eqx.field(converter=as_leaf)
     divergence: Leaf = eqx.field(converter=as_leaf)
 
     option: ClassVar[str] = "eddies"

@@ -18,7 +18,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Positions, Scalar, ScalarLike
 from driftbayes.likelihood import ChannelTerms, Collected, GaussianTerms
 from driftbayes.models._base import Parameter, fact
 from driftbayes.models._prepare import Kind
@@ -140,9 +140,7 @@ class MeanFlow(_AbstractMeanFlow):
         """Return the components of the flow and their standard deviations."""
         return {**self.base.derived(sums), **flow_components(*self.mean_flow(sums))}
 
-    def apply(
-        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    def apply(self, key: Key, positions: Positions, tau: ScalarLike) -> Positions:
         _, n_positions, n_dim = positions.shape
         velocity = self.flow * jax.random.normal(key, (n_dim,))
         times = jnp.arange(float(n_positions)) * jnp.asarray(tau)
@@ -207,9 +205,7 @@ class LinearFlow(_AbstractMeanFlow):
         own = {f"centre_{axis}": value for axis, value in zip(axes, centre, strict=True)}
         return {**self.base.derived(sums), **values, **errors, **own}
 
-    def apply(
-        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    def apply(self, key: Key, positions: Positions, tau: ScalarLike) -> Positions:
         n_dim = positions.shape[-1]
         key_flow, key_gradient = jax.random.split(key)
         flow = self.flow * jax.random.normal(key_flow, (n_dim,))
@@ -246,11 +242,11 @@ def _gradients(n_dim: int, turning: Scalar) -> dict[str, Array]:
 # Compiled once per shape; otherwise JAX would compile the loop at every call.
 @eqx.filter_jit
 def _advect(
-    positions: Float[Array, "particle position dim"],
+    positions: Positions,
     flow: Float[Array, " dim"],
     gradient: Float[Array, "dim dim"],
     tau: Scalar,
-) -> Float[Array, "particle position dim"]:
+) -> Positions:
     """Add to each step the displacement by the flow where the step begins."""
 
     def step(x: Array, dx: Array) -> tuple[Array, Array]:

@@ -14,7 +14,17 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.jax_typing import (
+    Key,
+    LagArray,
+    Leaf,
+    Positions,
+    Scalar,
+    ScalarLike,
+    StateMatrices,
+    StateMatrix,
+    TimeArray,
+)
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._matrix_exponential import noise_covariance
 from driftbayes.models.options._base import AbstractOption
@@ -49,16 +59,14 @@ class Noise(AbstractOption):
     limit: ClassVar[str] = fact(lambda self: f"{self.base.name}, as sigma → 0")
     memory: ClassVar[int | None] = None
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
         return self.base.increment_autocovariance(lags, tau) + self._error_autocovariance(lags)
 
-    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> LagArray:
         errors = self._error_autocovariance(jnp.arange(n_lags, dtype=tau.dtype))
         return self.base.first_autocovariances(n_lags, tau) + errors
 
-    def _error_autocovariance(self, lags: Float[Array, " lag"]) -> Float[Array, " lag"]:
+    def _error_autocovariance(self, lags: LagArray) -> LagArray:
         shape = jnp.where(lags == 0, 2.0, 0.0) - jnp.where(lags == 1, 1.0, 0.0)
         return self.sigma**2 * shape
 
@@ -68,9 +76,7 @@ class Noise(AbstractOption):
     def motion(self) -> AbstractModel:
         return self.base.motion()
 
-    def apply(
-        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    def apply(self, key: Key, positions: Positions, tau: ScalarLike) -> Positions:
         return positions + self.sigma * jax.random.normal(key, positions.shape)
 
 
@@ -89,7 +95,7 @@ def _end_clustered_nodes(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 _NODES, _WEIGHTS = _end_clustered_nodes(20)
 # Relative excess of the exposure over a step that rounding of times may cause.
 _TOLERANCE = 1e-6
-Matrices = tuple[Float[Array, "state state"], Float[Array, "state state"]]
+Matrices = StateMatrices
 
 
 class Blur(AbstractOption):
@@ -141,9 +147,7 @@ class Blur(AbstractOption):
     def _fits(self, exposure: Any, step: Any) -> Any:
         return exposure <= step * (1 + _TOLERANCE)
 
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
         r"""$\tfrac12\,[\tilde m((l+1)\tau) - 2\tilde m(l\tau) + \tilde m(|l-1|\tau)]$."""
         if self.base.has_state_space:
             transition, start = self.transition(tau), self.initial_covariance()
@@ -151,7 +155,7 @@ class Blur(AbstractOption):
         above, here, below = (self._averaged(jnp.abs(lags + i) * tau) for i in (1, 0, -1))
         return 0.5 * self._or_nan(above - 2 * here + below, tau)
 
-    def first_autocovariances(self, n_lags: int, tau: Scalar) -> Float[Array, " lag"]:
+    def first_autocovariances(self, n_lags: int, tau: Scalar) -> LagArray:
         if self.base.has_state_space:
             return _first_autocovariances(self.transition(tau), self.initial_covariance(), n_lags)
         spread = self._averaged(jnp.arange(n_lags + 1, dtype=tau.dtype) * tau)
@@ -168,7 +172,7 @@ class Blur(AbstractOption):
         total = whole @ diffuse @ whole.T + noise
         return whole @ propagate @ position, self._or_nan(0.5 * (total + total.T), interval)
 
-    def initial_covariance(self) -> Float[Array, "state state"]:
+    def initial_covariance(self) -> StateMatrix:
         """Covariance after the first exposure, which starts in the stationary state."""
         whole, noise = self._while_open()
         total = whole @ self.base.initial_covariance() @ whole.T + noise
@@ -177,7 +181,7 @@ class Blur(AbstractOption):
     def generator(self) -> Matrices:
         raise DriftbayesError(self._no_state_space())
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         return self._averaged(lag) - self._averaged(jnp.zeros_like(lag))
 
     def motion(self) -> AbstractModel:
@@ -185,7 +189,7 @@ class Blur(AbstractOption):
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         """Simulate exact mean positions over each exposure, the first at the origin."""
         if not isinstance(tau, jax.core.Tracer):
             self.check_step(float(tau))
@@ -195,7 +199,7 @@ class Blur(AbstractOption):
 
     def _while_open(
         self,
-    ) -> tuple[Float[Array, "state model_state"], Float[Array, "state state"]]:
+    ) -> tuple[Float[Array, "state model_state"], StateMatrix]:
         """Map from (X, V) at the start of an exposure to (y, X - y, V) at its end, and noise."""
         drift, intensity = self.base.generator()
         size = len(drift) + 1
@@ -211,7 +215,7 @@ class Blur(AbstractOption):
         """Return NaN, for no density, where exposures overlap."""
         return jnp.where(self._fits(self.exposure, step), values, jnp.nan)
 
-    def _averaged(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def _averaged(self, lag: TimeArray) -> TimeArray:
         """Average m(|t + s|) with the triangular weight of s."""
         exposure, flat = self.exposure, lag.reshape(1, -1)
         # The weight has a kink at 0 and m(|t + s|) one at -t; each part between is smooth.
@@ -234,7 +238,7 @@ def _first_step(transition: Matrices, start: Array) -> tuple[Array, Array, Array
     return covariance[0, 0], covariance[1:, 0], propagate[:, 1:]
 
 
-def _first_autocovariances(transition: Matrices, start: Array, n_lags: int) -> Float[Array, " lag"]:
+def _first_autocovariances(transition: Matrices, start: Array, n_lags: int) -> LagArray:
     """Autocovariance of the steps of a state-space form at lags 0, 1, 2, ..."""
     variance, reach, propagate = _first_step(transition, start)
 

@@ -7,9 +7,8 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Positions, Scalar, ScalarLike
 from driftbayes.likelihood import Collected
 from driftbayes.likelihood.gaussian import LOG_2PI
 from driftbayes.models._base import Parameter, fact
@@ -60,9 +59,7 @@ class Outliers(AbstractOption):
         value = sums.excess - 0.5 * terms.n * terms.n_dim * LOG_2PI
         return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
-    def apply(
-        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    def apply(self, key: Key, positions: Positions, tau: ScalarLike) -> Positions:
         key_which, key_size = jax.random.split(key)
         is_outlier = jax.random.bernoulli(key_which, self.fraction, (*positions.shape[:-1], 1))
         error = self.spread * jax.random.normal(key_size, positions.shape)

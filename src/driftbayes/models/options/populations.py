@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from driftbayes.aliases import public
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Positions, Scalar, ScalarLike, TimeArray
 from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.likelihood.gaussian import LOG_2PI
 from driftbayes.likelihood.sums import SlotForms
@@ -95,9 +95,7 @@ class Scatter(AbstractOption):
     def components(self) -> tuple[AbstractModel, ...]:
         return (self.base,)
 
-    def apply(
-        self, key: Key, positions: Float[Array, "particle position dim"], tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    def apply(self, key: Key, positions: Positions, tau: ScalarLike) -> Positions:
         a = 1 / self.scatter**2
         precision = jax.random.gamma(key, a, (len(positions), 1, 1)) / a
         return positions / jnp.sqrt(precision)
@@ -134,18 +132,12 @@ class Mixture(AbstractOption):
     kind: ClassVar[Kind] = "trajectories"
     has_derived: ClassVar[bool] = True
 
-    def leaves(self) -> dict[str, Any]:
+    def own_values(self) -> tuple[Any, ...]:
         each = zip(self.others, self.ratio, self.share, strict=True)
-        own = [value for other, *both in each for value in (*other, *both)]
-        return {**self.base.leaves(), **dict(zip(self.own, own, strict=True))}
+        return tuple(value for other, *both in each for value in (*other, *both))
 
-    def template(self) -> AbstractModel:
-        return mixture_of(self.base.template(), len(self.share) + 1)
-
-    def __call__(self, **values: Any) -> AbstractModel:
-        values = {name: as_leaf(value) for name, value in values.items()}
-        own = [values.pop(name) for name in self.own]
-        return _assemble(self.base(**values), own)
+    def rebuilt(self, base: AbstractModel, own: list[Any]) -> AbstractModel:
+        return _assemble(base, list(map(as_leaf, own)))
 
     @property
     def classes(self) -> tuple[AbstractModel, ...]:
@@ -214,17 +206,17 @@ class Mixture(AbstractOption):
         """Terms of the first class only, enough for a starting value of the scale."""
         return self.base.terms(sums)
 
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         parts = [w * model.mean_square_displacement(lag) for w, model in self._weighted()]
         return sum(parts, start=jnp.zeros_like(lag))
 
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
+    def lvaf(self, lag: TimeArray) -> TimeArray:
         parts = [w * model.lvaf(lag) for w, model in self._weighted()]
         return sum(parts, start=jnp.zeros_like(lag))
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         key_class, *keys = jax.random.split(key, 2 + len(self.share))
         which = jax.random.categorical(key_class, self.log_weights, shape=(n_particles,))
         positions = jnp.stack(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import Key, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Positions, Scalar, ScalarLike
 from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.likelihood.hermitian import hermitian_column_terms, hermitian_walk
 from driftbayes.models._base import AbstractModel, Parameter, fact
@@ -68,10 +68,7 @@ class Rotating(AbstractOption):
         left, right = hermitian_column_terms(sums.parts[0])
         return left.gaussian(self._flow), right.gaussian(self._flow)
 
-    def engine_autocovariances(self, n_lags: int, tau: Scalar) -> Array:
-        return self.complex_autocovariances(n_lags, tau)
-
-    def complex_autocovariances(self, n_lags: int, tau: Scalar) -> Complex[Array, " lag"]:
+    def engine_autocovariances(self, n_lags: int, tau: Scalar) -> Complex[Array, " lag"]:
         """Compute covariances of x with itself and, as imaginary part, of y with earlier x."""
         rates, _, stationary = self._oscillation.dynamics()
         change, step, _ = exponential_integrals(rates * tau)
@@ -126,7 +123,7 @@ class Rotating(AbstractOption):
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         """Simulate exact positions from a stationary start at 0, with a random sense."""
         if n_dim != 2:
             msg = f"{self.name} needs two dimensions, got {n_dim}; leave out +rotating"
@@ -182,13 +179,10 @@ def _complex_transition(
         return jax.lax.complex(a, jnp.zeros_like(a)), jax.lax.complex(q, jnp.zeros_like(q))
     reach = jax.lax.complex(a[0, 1], -a[0, 2])
     turn = jax.lax.complex(a[1, 1], -a[1, 2])
-    propagate = jnp.stack(
-        [jnp.stack([jnp.ones_like(reach), reach]), jnp.stack([jnp.zeros_like(turn), turn])]
-    )
     cross = jax.lax.complex(q[0, 1], -q[0, 2])
     position, velocity = q[0, 0].astype(cross.dtype), q[1, 1].astype(cross.dtype)
-    noise = [jnp.stack([position, cross]), jnp.stack([cross.conj(), velocity])]
-    return propagate, jnp.stack(noise)
+    noise = jnp.array([[position, cross], [cross.conj(), velocity]])
+    return jnp.array([[1.0, reach], [0.0, turn]]), noise
 
 
 def _complex_normal(key: Key, shape: tuple[int, ...]) -> Complex[Array, "..."]:

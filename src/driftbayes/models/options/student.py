@@ -8,9 +8,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Key, Leaf, Scalar, ScalarLike
+from driftbayes.jax_typing import Key, Leaf, Positions, Scalar, ScalarLike
 from driftbayes.likelihood import Collected
 from driftbayes.models._base import Parameter, fact
 from driftbayes.models._gamma_ratio import log_gamma_ratio
@@ -74,7 +73,7 @@ class Student(AbstractOption):
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         """Simulate exact positions from the innovations of the steps; $O(N^2)$ per particle."""
         key_normal, key_chi = jax.random.split(key)
         normal = jax.random.normal(key_normal, (n_particles, n_steps, n_dim))
