@@ -70,9 +70,8 @@ def run_pilot(density: ParticleDensity, model: AbstractModel, values: Mapping[st
         is_linear = bool(max(size, noise) < _ROUNDING)
         # Also accept a change within its noise, if the noise is small.
         is_small = size <= max(_SUBSTEP_TOLERANCE, min(2 * noise, 2 * _SUBSTEP_TOLERANCE))
-        if is_linear or (is_small and density.substeps > 1):
-            break
-        if 2 * density.substeps > _MAX_SUBSTEPS:
+        is_enough = is_linear or (is_small and density.substeps > 1)
+        if is_enough or 2 * density.substeps > _MAX_SUBSTEPS:
             break
         density = replace(density, substeps=2 * density.substeps)
     run_variances = log_l[:, 0].var(axis=0, ddof=1)
