@@ -1,6 +1,6 @@
 """Sums over steps that determine the evidence of any set of steps."""
 
-__all__ = ["StepMoments", "Whitened", "predecessors", "prediction_filters", "step_moments"]
+__all__ = ["StepMoments", "Whitened", "prediction_filters", "step_moments"]
 
 from dataclasses import dataclass
 
@@ -208,12 +208,6 @@ def _blocks(window: int) -> list[tuple[slice, slice]]:
         (slice(square - n * n, square), slice(total - n, total))
         for n, square, total in zip(sizes.tolist(), squares, sums, strict=True)
     ]
-
-
-def predecessors(row_sizes: IntArray) -> IntArray:
-    """Count the earlier steps of each step in its run."""
-    ends = np.cumsum(row_sizes)
-    return np.arange(int(ends[-1])) - np.repeat(ends - row_sizes, row_sizes)
 
 
 def step_moments(
