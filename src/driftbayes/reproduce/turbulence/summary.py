@@ -277,11 +277,9 @@ def condense(summary: "xr.Dataset", n_particles: int) -> "xr.Dataset":
 
 def _estimates(data: Sequence[ReducedDisplacements]) -> dict[str, FloatArray]:
     # A scan sorts by tau; restore the order of `data`.
-    order = np.argsort([d.tau for d in data], kind="stable")
-    out = {name: np.empty(len(data)) for name in ESTIMATES}
-    for name, values in estimates_of(scan_displacements(data, both_models())).items():
-        out[name][order] = values
-    return out
+    back = np.argsort(np.argsort([d.tau for d in data], kind="stable"))
+    estimates = estimates_of(scan_displacements(data, both_models()))
+    return {name: values[back] for name, values in estimates.items()}
 
 
 def estimates_of(scan: Scan) -> dict[str, FloatArray]:
