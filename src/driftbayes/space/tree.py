@@ -400,12 +400,6 @@ def _places(data: Displacements) -> tuple[FloatArray, bool]:
     return data.lonlat, True
 
 
-def _rows(trajectories: Trajectories, tau: float | None, n_tau: int | None) -> IntArray:
-    """Return the row of the trajectories at which each step begins."""
-    runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows="all")
-    return runs.rows[np.repeat(runs.firsts, runs.n_steps) + ragged_arange(runs.n_steps)]
-
-
 def _depth(data: Displacements, box: Box, requested: int | None, *, slow: bool) -> int:
     """Return the largest depth: as requested, or as the data allow."""
     if requested is not None:
@@ -449,7 +443,9 @@ def _rival_groups(
     if data.n_particles > 1:
         groups["particles"] = np.unique(particle, return_inverse=True)[1].ravel()
     if trajectories.provenance.get("time_origin") and trajectories.time_unit == "s":
-        season = season_numbers(trajectories)[_rows(trajectories, tau, n_tau)]
+        runs = sampled_runs(trajectories, tau, n_tau=n_tau, windows="all")
+        rows = runs.rows[np.repeat(runs.firsts, runs.n_steps) + ragged_arange(runs.n_steps)]
+        season = season_numbers(trajectories)[rows]
         distinct, numbers = np.unique(season, return_inverse=True)
         if len(distinct) > 1:
             groups["seasons"] = numbers.ravel()

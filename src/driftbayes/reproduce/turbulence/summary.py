@@ -97,7 +97,7 @@ def _flow_variables(directory: Path, config: RunConfig) -> dict[str, Any]:
     times = rings["time"].values
     release = int(np.argmin(np.abs(times - config.spin_up)))
     variables["k"] = ("k", rings["k"].values)
-    for name in Spectra.kinds():
+    for name in Spectra._fields:
         values = rings[name].values
         variables[f"{name}_spectrum"] = ("k", values[release:].mean(axis=0))
         variables[f"{name}_spectrum_sd"] = ("k", values[release:].std(axis=0))
