@@ -144,9 +144,9 @@ class KalmanDensity(_AbstractDensity):
     def _block(
         self, model: AbstractModel, values: dict[str, FloatArray], numbers: Any, tracks: Tracks
     ) -> Array:
-        # The filter draws no random numbers.
-        steps, keys = (jnp.asarray(self.substeps),), _keys(0, numbers)
-        return _kalman_block(model, None, values, steps, tracks, keys)
+        steps = (jnp.asarray(self.substeps),)
+        # The filter draws no random numbers, so numbers take the place of keys.
+        return _kalman_block(model, None, values, steps, tracks, numbers)
 
 
 @dataclass(frozen=True, eq=False)
