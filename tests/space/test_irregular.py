@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from driftbayes import Displacements, DriftbayesError, Trajectories, compare_hypotheses
 from driftbayes.comparison import make_hypotheses
+from driftbayes.data.sampling import ragged_arange
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, LogNormal
@@ -16,7 +17,7 @@ from driftbayes.space import map_tree
 from driftbayes.space.filtered import FilteredSteps
 from driftbayes.space.grouped import GroupedSteps, leaf_window
 from driftbayes.space.leaves import solve_leaves
-from driftbayes.space.moments import predecessors, step_moments
+from driftbayes.space.moments import step_moments
 
 
 def hypothesis(name):
@@ -70,7 +71,7 @@ def test_filtered_steps_of_equal_durations_are_those_of_moments(name):
     data = irregular(sizes=(60, 25, 3))
     dx, sizes = data.dx, data.row_sizes
     labels = np.repeat([0, 1, 0, 2, 1, 3, 4], [20, 11, 7, 20, 18, 11, 1])
-    earlier, own = predecessors(sizes), hypothesis(name)
+    earlier, own = ragged_arange(sizes), hypothesis(name)
     begin, end = np.array([0, 0, 1, 2, 3, 4]), np.array([5, 2, 2, 4, 4, 5])
     filtered = FilteredSteps(dx, np.full(len(dx), 0.5), earlier, labels, begin, end)
     moments = step_moments(dx, earlier, labels, 20, 0.5, apart=False).merged(begin, end)
@@ -95,7 +96,7 @@ def test_a_cell_by_brute_force():
     inside = np.array([3, 4, 5, 17, 39])
     labels[inside] = 1
     own = hypothesis("langevin")
-    earlier, ends = predecessors(data.row_sizes), np.array([0, 1, 2])
+    earlier, ends = ragged_arange(data.row_sizes), np.array([0, 1, 2])
     filtered = FilteredSteps(data.dx, data.interval, earlier, labels, ends[:-1], ends[1:])
     rates = np.array([0.02, 0.3, 1.0, 5.0, 80.0])
     theta = np.ones((10, 2))

@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 
 from driftbayes import Displacements, DriftbayesError, compare_hypotheses
 from driftbayes.comparison import make_hypotheses
+from driftbayes.data.sampling import ragged_arange
 from driftbayes.inference import Hypothesis
 from driftbayes.inference.scale import GammaForm, log_scale_evidence
 from driftbayes.kernels.scales import N_MOMENTS, integrate_scales
@@ -16,7 +17,7 @@ from driftbayes.priors import Exponential, LogNormal
 from driftbayes.space import batched, leaves
 from driftbayes.space.grouped import leaf_window
 from driftbayes.space.leaves import solve_leaves
-from driftbayes.space.moments import predecessors, prediction_filters, step_moments
+from driftbayes.space.moments import prediction_filters, step_moments
 
 TAU = 0.5
 
@@ -40,7 +41,7 @@ def moments(name, labels=None, **how):
     labels = np.zeros(len(dx), int) if labels is None else labels
     window = leaf_window(hypothesis(name), int(sizes.max()))
     apart = "anisotropic" in name
-    return step_moments(dx, predecessors(sizes), labels, window, TAU, apart=apart)
+    return step_moments(dx, ragged_arange(sizes), labels, window, TAU, apart=apart)
 
 
 @pytest.mark.sampled(3)
@@ -52,7 +53,7 @@ def test_all_steps_together_have_the_evidence_of_a_comparison(name):
     own = hypothesis(name)
     window = leaf_window(own, 30)
     sums = step_moments(
-        dx, predecessors(sizes), np.zeros(len(dx), int), window, TAU, apart="aniso" in name
+        dx, ragged_arange(sizes), np.zeros(len(dx), int), window, TAU, apart="aniso" in name
     )
     found = solve_leaves(own, sums)
     data = _displacements(dx, sizes)
@@ -134,7 +135,7 @@ def test_batched_and_separate_solutions_agree(name, monkeypatch):
     labels = np.random.default_rng(3).integers(0, 3, len(dx))
     sums = moments(name, labels, sizes=(20, 11, 2))
     if "mean" in name:
-        sums = step_moments(dx, predecessors(sizes), labels, sums.window, TAU, apart=True)
+        sums = step_moments(dx, ragged_arange(sizes), labels, sums.window, TAU, apart=True)
     fast = solve_leaves(hypothesis(name), sums)
     monkeypatch.setattr(leaves, "solve_batched", lambda *_: None)
     slow = solve_leaves(hypothesis(name), sums)
@@ -157,7 +158,7 @@ def test_another_prior_takes_the_general_way():
 def test_sums_of_parts_are_those_of_the_whole():
     dx, sizes = steps(sizes=(40, 17))
     labels = np.sort(np.random.default_rng(1).integers(0, 5, len(dx)))
-    earlier = predecessors(sizes)
+    earlier = ragged_arange(sizes)
     parts = step_moments(dx, earlier, labels, 8, TAU, apart=True)
     whole = step_moments(dx, earlier, np.zeros(len(dx), int), 8, TAU, apart=True)
     merged = parts.merged(np.array([0, 1]), np.array([5, 3]))

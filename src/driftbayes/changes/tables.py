@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
-from scipy.special import gammainccinv, gammaincinv, ndtri
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
@@ -34,8 +33,8 @@ _MIN_WEIGHT = 1e-9
 # Node spacing in posterior standard deviations of the longest segment, and largest spacing.
 _NODE_SPACING = 0.8
 _MAX_SPACING = 0.3
-# Prior probability beyond the nodes, to either side.
-_TAIL = 1e-10
+# Prior probability below and above the nodes; log-normal priors have a heavier upper tail.
+_LOWER_TAIL, _UPPER_TAIL, _UPPER_LOGNORMAL = 1e-10, 1e-13, 1.1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +143,7 @@ class DriftingSegments(SegmentModel):
 
     @property
     def _spread(self) -> float:
-        flow = self.hypothesis.priors["flow"]
-        assert isinstance(flow, Fixed)
-        return float(flow.value)
+        return self.hypothesis.fixed["flow"]
 
     def table(self, run: Run) -> FloatArray:
         return np.asarray(kernels.drifting_table(run.sums, self.form, self._spread))
@@ -209,17 +206,8 @@ class FilteredSegments(SegmentModel):
         spacing = min(_MAX_SPACING, _NODE_SPACING * float(np.sqrt(2 / run.dx.size)))
         low, high = np.log(self.range(run))
         z = np.linspace(low, high, int(np.ceil((high - low) / spacing)) + 2)
-        return np.exp(z), _log_density(prior, z) + z + np.log(z[1] - z[0])
-
-
-def _log_density(prior: AbstractPrior, z: FloatArray) -> FloatArray:
-    """Evaluate the log-density of θ = exp z, without JAX, because threads call it."""
-    form = gamma_form(prior)
-    if form is not None:
-        return form.log_norm + (form.shape - 1) * z - form.rate * np.exp(z)
-    assert isinstance(prior, LogNormal)
-    middle, width = np.log(float(prior.median)), float(prior.sigma)
-    return -0.5 * ((z - middle) / width) ** 2 - z - np.log(width) - 0.5 * np.log(2 * np.pi)
+        nodes = np.exp(z)
+        return nodes, prior.log_density(nodes) + z + np.log(z[1] - z[0])
 
 
 class NoisySegments(FilteredSegments):
@@ -230,8 +218,7 @@ class NoisySegments(FilteredSegments):
         return np.zeros(3)
 
     def range(self, run: Run) -> tuple[float, float]:
-        prior = self.hypothesis.priors["kappa"]
-        low, high = _prior_range(prior)
+        low, high = _prior_range(self.hypothesis.priors["kappa"])
         size = np.sum(run.dx**2, axis=1) / (2 * run.interval)
         # Below this κ a step is too improbable, or κ is negligible beside the measurement error.
         lower_bounds = size / 200
@@ -289,14 +276,10 @@ def _conditional_variance(x: FloatArray) -> FloatArray:
 
 
 def _prior_range(prior: AbstractPrior) -> tuple[float, float]:
-    """Return extreme quantiles of a prior, without JAX, because threads call it."""
-    form = gamma_form(prior)
-    if form is not None:
-        low, high = gammaincinv(form.shape, _TAIL), gammainccinv(form.shape, 1e-3 * _TAIL)
-        return float(low) / form.rate, float(high) / form.rate
-    assert isinstance(prior, LogNormal)
-    width = -float(prior.sigma) * ndtri(_TAIL)
-    return float(prior.median * np.exp(-width)), float(prior.median * np.exp(1.2 * width))
+    """Return extreme quantiles of a prior."""
+    upper = _UPPER_LOGNORMAL if isinstance(prior, LogNormal) else _UPPER_TAIL
+    low, high = prior.quantile(np.array([_LOWER_TAIL, 1 - upper]))
+    return float(low), float(high)
 
 
 def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> SegmentModel:

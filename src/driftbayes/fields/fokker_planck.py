@@ -135,6 +135,18 @@ class Grid:
         axes = [along if i == axis else centres for i, centres in enumerate(self.centres)]
         return tuple(np.meshgrid(*axes, indexing="ij"))
 
+    def beside(self, axis: int) -> tuple[IntArray, IntArray]:
+        """Return the numbers of the cells below and above each interior face.
+
+        Args:
+            axis: The axis to which the faces are normal, as in `faces`.
+        """
+        number = np.arange(self.volumes.size).reshape(self.shape)
+        # In a periodic domain the last face is between the last and the first cell.
+        faces = range(self.shape[axis] - (not self.periodic[axis]))
+        upper = np.roll(number, -1, axis)
+        return np.take(number, faces, axis).ravel(), np.take(upper, faces, axis).ravel()
+
 
 class FokkerPlanck:
     """Transport of probability on a grid.
@@ -176,22 +188,18 @@ class FokkerPlanck:
             msg = "a stream function is for two dimensions and replaces the velocity; give only one"
             raise DriftbayesError(msg)
         self.grid = grid
-        number = np.arange(grid.volumes.size).reshape(grid.shape)
         entries: list[tuple[IntArray, IntArray, FloatArray]] = []
         for axis in range(grid.n_dim):
-            last = None if grid.periodic[axis] else -1
-            lower = np.moveaxis(number, axis, 0)[:last]
-            upper = np.roll(np.moveaxis(number, axis, 0), -1, axis=0)[:last]
-            lower, upper = np.moveaxis(lower, 0, axis).ravel(), np.moveaxis(upper, 0, axis).ravel()
-            distance, area = (values.ravel() for values in self._geometry(axis))
-            k = self._at_faces(kappa, axis, "kappa").ravel()
+            lower, upper = grid.beside(axis)
+            distance, area = self._geometry(axis)
+            k = self._at_faces(kappa, axis, "kappa")
             if not (np.isfinite(k).all() and (k > 0).all()):
                 msg = f"kappa must be positive at all faces, got {float(np.nanmin(k)):g}"
                 raise DriftbayesError(msg)
             if stream is not None:
                 u = self._stream_velocity(stream, axis).ravel()
             elif velocity is not None:
-                u = self._at_faces(velocity[axis], axis, "velocity").ravel()
+                u = self._at_faces(velocity[axis], axis, "velocity")
             else:
                 u = np.zeros(len(k))
             forward, backward = fluxes(u, k, distance)
@@ -199,9 +207,9 @@ class FokkerPlanck:
             entries.append((lower, upper, forward * area / volume[lower]))
             entries.append((upper, lower, backward * area / volume[upper]))
         start, end, rate = (np.concatenate(column) for column in zip(*entries, strict=True))
-        leaving = np.bincount(start, rate, minlength=number.size)
+        n = grid.volumes.size
+        leaving = np.bincount(start, rate, minlength=n)
         self.fastest = float(leaving.max())
-        n = number.size
         cells = np.arange(n)
         # dP/dt = A P: probability moves from the column's cell to the row's cell.
         self.matrix = csr_array(
@@ -210,34 +218,24 @@ class FokkerPlanck:
 
     def _geometry(self, axis: int) -> tuple[FloatArray, FloatArray]:
         """Return the distance between the cells on both sides of each face, and its area."""
-        grid = self.grid
-        widths = np.diff(grid.edges[axis])
-        distance = 0.5 * (widths + np.roll(widths, -1))
-        if not grid.periodic[axis]:
-            distance = distance[:-1]
-        if grid.n_dim == 1:
-            return distance, np.ones(len(distance))
-        across = np.diff(grid.edges[1 - axis])
-        both = np.meshgrid(
-            *((distance, across) if axis == 0 else (across, distance)), indexing="ij"
-        )
-        return both[axis], both[1 - axis]
+        widths = np.meshgrid(*(np.diff(edges) for edges in self.grid.edges), indexing="ij")
+        lower, upper = self.grid.beside(axis)
+        along = widths[axis].ravel()
+        areas = [width.ravel()[lower] for i, width in enumerate(widths) if i != axis]
+        return 0.5 * (along[lower] + along[upper]), areas[0] if areas else np.ones(len(lower))
 
     def _at_faces(self, field: Field, axis: int, name: str) -> FloatArray:
+        """Evaluate a field at the interior faces normal to an axis."""
         grid = self.grid
         faces = grid.faces(axis)
-        if callable(field):
-            return np.broadcast_to(np.asarray(field(*faces), float), faces[0].shape)
-        values = np.asarray(field, dtype=np.float64)
-        if values.ndim == 0:
-            return np.full(faces[0].shape, float(values))
+        values = np.asarray(field(*faces) if callable(field) else field, dtype=np.float64)
+        if callable(field) or values.ndim == 0:
+            return np.broadcast_to(values, faces[0].shape).ravel()
         if values.shape != grid.shape:
             msg = f"{name} has shape {values.shape}, expected {grid.shape}, one value per cell"
             raise DriftbayesError(msg)
-        mean = 0.5 * (values + np.roll(values, -1, axis=axis))
-        if grid.periodic[axis]:
-            return mean
-        return mean[:-1] if axis == 0 else mean[:, :-1]
+        lower, upper = grid.beside(axis)
+        return 0.5 * (values.ravel()[lower] + values.ravel()[upper])
 
     def _stream_velocity(self, stream: Callable[..., ArrayLike], axis: int) -> FloatArray:
         """Return the mean velocity through each face: the difference of ψ between its corners."""
@@ -251,9 +249,8 @@ class FokkerPlanck:
                     msg = "the stream function must be periodic on a periodic axis; add a mean "
                     msg += "flow as a velocity"
                     raise DriftbayesError(msg)
-                psi = np.moveaxis(psi, i, 0)
-                psi[-1] = psi[0]
-                psi = np.moveaxis(psi, 0, i)
+                along = np.moveaxis(psi, i, 0)
+                along[-1] = along[0]
         if axis == 0:
             u = -np.diff(psi, axis=1) / np.diff(y)
             return u[1:] if self.grid.periodic[0] else u[1:-1]

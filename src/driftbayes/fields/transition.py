@@ -308,12 +308,8 @@ def _stencils(x: FloatArray, grid: Grid, stride: int) -> tuple[IntArray, FloatAr
 
 def _neighbours(grid: Grid) -> tuple[IntArray, list[tuple[IntArray, IntArray]]]:
     """Return the neighbours of each cell (itself at a wall), and the cells beside each face."""
-    number = np.arange(int(np.prod(grid.shape))).reshape(grid.shape)
-    out = np.repeat(number.reshape(-1, 1), 2 * grid.n_dim, axis=1)
-    faces = []
-    for axis in range(grid.n_dim):
-        lower = np.take(number, range(grid.shape[axis] - 1), axis).ravel()
-        upper = np.take(number, range(1, grid.shape[axis]), axis).ravel()
+    out = np.repeat(np.arange(grid.volumes.size)[:, None], 2 * grid.n_dim, axis=1)
+    faces = [grid.beside(axis) for axis in range(grid.n_dim)]
+    for axis, (lower, upper) in enumerate(faces):
         out[lower, 2 * axis], out[upper, 2 * axis + 1] = upper, lower
-        faces.append((lower, upper))
     return out, faces

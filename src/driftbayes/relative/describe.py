@@ -43,6 +43,7 @@ _TITLES = {
     "fsle": ("FSLE", 0, -1),
 }
 _WORDS = {
+    "dispersion": "Relative dispersion",
     "structure": "Structure function",
     "longitudinal": "Longitudinal structure function",
     "diffusivity": "Relative diffusivity",
@@ -141,44 +142,29 @@ def pair_panels(result: PairComparison) -> list[Panel]:
 
     Each panel has bootstrap errors and the prediction of the fitted law.
     """
-    statistics, data, law = result.statistics, result.data, result.fitted_law
-    model = result.fitted
-    length, time = data.length_unit, data.time_unit
-    times, unit = readable_times(statistics.times[1:], time)
-    panels = [
-        _panel(
-            *("dispersion", "Relative dispersion ⟨r²⟩", times),
-            (with_unit("time since the pair began", unit), "⟨r²⟩", _unit("dispersion", data)),
-            (statistics.dispersion[1:], statistics.dispersion_err[1:], model.dispersion[1:]),
-            law,
-            data.tau,
-        )
-    ]
+    statistics, data, model = result.statistics, result.data, result.fitted
+    times, unit = readable_times(statistics.times[1:], data.time_unit)
+    since = with_unit("time since the pair began", unit)
+    separation = with_unit("separation", data.length_unit)
+    dispersion = (statistics.dispersion, statistics.dispersion_err, model.dispersion)
+    y, error, fitted = (values[1:] for values in dispersion)
+    panels = [_panel(result, "dispersion", (since, times), (y, error, fitted))]
     for name in NAMES:
-        symbol = _TITLES[name][0]
-        panels.append(
-            _panel(
-                *(name, f"{_WORDS[name]} {symbol}".rstrip(), statistics.centres),
-                (with_unit("separation", length), symbol, _unit(name, data)),
-                (statistics.values[name], statistics.errors[name], model.values[name]),
-                law,
-                data.tau,
-            )
-        )
+        values = (statistics.values[name], statistics.errors[name], model.values[name])
+        panels.append(_panel(result, name, (separation, statistics.centres), values))
     return [panel for panel in panels if panel.values.size]
 
 
 def _panel(
+    result: PairComparison,
     name: str,
-    title: str,
-    x: FloatArray,
-    labels: tuple[str, str, str],
+    axis: tuple[str, FloatArray],
     values: tuple[FloatArray, FloatArray, FloatArray],
-    law: str,
-    tau: float,
 ) -> Panel:
     """Describe one statistic with its errors, and the prediction of the fitted law."""
-    y, error, model = values
+    (label, x), (y, error, model) = axis, values
+    law, symbol = result.fitted_law, _TITLES[name][0]
+    title = f"{_WORDS[name]} {symbol}"
     y = np.where(y > 0, y, np.nan)
     # A negative lower bound is replaced by a tenth of the value, for a logarithmic axis.
     low = y - 1.96 * error
@@ -188,11 +174,11 @@ def _panel(
         fit = np.where(model > 0, model, np.nan)
         curves.append(Curve(f"{law}, fitted", law, fit, kind="dashed"))
     return Panel(
-        *(f"pairs_{name}", title, x, labels[0], with_unit(labels[1], labels[2]), curves),
+        *(f"pairs_{name}", title, x, label, with_unit(symbol, _unit(name, result.data)), curves),
         ("log", "linear"),
         description=f"{title} of the pairs with 95 % bootstrap errors, and of pairs that separate "
         f"by the fitted law ({law})",
-        at_tau=tau,
+        at_tau=result.data.tau,
     )
 
 

@@ -29,8 +29,7 @@ def replicate(
     """
     rng = np.random.Generator(np.random.Philox(seed))
     n_steps = len(data.first)
-    starts = np.flatnonzero(np.diff(data.pair, prepend=-1))
-    counts = np.diff(np.append(starts, n_steps))
+    starts, counts = data.starts, data.counts
     kappa = diffusivity / data.reference**2
     h = 2.0 - exponent
     first = np.empty((n_copies, n_steps))

@@ -65,6 +65,16 @@ class Separations:
         if not self.reference:
             object.__setattr__(self, "reference", float(np.exp(np.mean(np.log(self.first)))))
 
+    @cached_property
+    def starts(self) -> IntArray:
+        """First step of each pair."""
+        return np.flatnonzero(np.diff(self.pair, prepend=-1))
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """Number of steps of each pair."""
+        return np.diff(np.append(self.starts, len(self.pair)))
+
     @property
     def n_pairs(self) -> int:
         """Number of pairs."""
@@ -78,7 +88,7 @@ class Separations:
     @property
     def n_steps(self) -> int:
         """Number of steps of the longest pair."""
-        return int(np.bincount(self.pair).max())
+        return int(self.counts.max())
 
     @property
     def n_displacements(self) -> int:
@@ -208,6 +218,13 @@ def _images(apart: FloatArray, period: FloatArray) -> FloatArray:
     return period * np.round(apart / np.where(period > 0, period, np.inf))
 
 
+def _distances(chords: Any, radius: float | None) -> Any:
+    """Convert distances between points in space to distances along the surface of the earth."""
+    if radius is None:
+        return chords
+    return 2 * radius * np.arcsin(np.minimum(0.5 * chords / radius, 1.0))
+
+
 def _no_pairs(
     trajectories: Trajectories,
     places: FloatArray,
@@ -227,12 +244,10 @@ def _no_pairs(
     for x in places.swapaxes(0, 1):
         observed = x[np.isfinite(x[:, 0])]
         if len(observed) > 1:
-            closest = min(
-                closest, float(_tree(observed, period).query(observed, k=2)[0][:, 1].min())
-            )
-    if radius is not None:
-        closest = 2 * radius * np.arcsin(min(0.5 * closest / radius, 1.0))
-    near, reach = (readable(r, trajectories.length_unit, 4) for r in (closest, within))
+            distances, _ = _tree(observed, period).query(observed, k=2)
+            closest = min(closest, float(distances[:, 1].min()))
+    unit = trajectories.length_unit
+    near, reach = (readable(r, unit, 4) for r in (_distances(closest, radius), within))
     return (
         f"no two particles come within {reach} of each other; the closest are {near} apart; "
         "choose a larger distance"
@@ -301,7 +316,7 @@ def find_pairs(
             f"{len(places)} particles are too many to compare all of them; give the distance "
             "within which pairs begin (--within, in Python within=)"
         )
-    lengths = np.zeros(places.shape[2]) if period is None or radius is not None else period
+    lengths = np.zeros(places.shape[2]) if period is None else period
     reach = np.inf
     if within is not None:
         reach = within if radius is None else 2 * radius * np.sin(min(within / radius, np.pi) / 2)
@@ -344,12 +359,9 @@ def _steps(
         x, y = places[i, begin:], places[j, begin:]
         times = np.flatnonzero(np.isfinite(x[:, 0]) & np.isfinite(y[:, 0]))
         apart = x[times] - y[times]
-        if radius is None:
-            # The pair begins with the nearest image; afterwards the particles are followed.
-            apart -= _images(apart[:1], period)
-        r = np.linalg.norm(apart, axis=1)
-        if radius is not None:
-            r = 2 * radius * np.arcsin(np.minimum(0.5 * r / radius, 1.0))
+        # The pair begins with the nearest image; afterwards the particles are followed.
+        apart -= _images(apart[:1], period)
+        r = _distances(np.linalg.norm(apart, axis=1), radius)
         # Particles released at the same position are a pair once they have separated.
         parted = np.flatnonzero(r > 0)
         if len(parted) > 1:

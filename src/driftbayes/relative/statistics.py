@@ -62,8 +62,8 @@ class PairStatistics:
         arrays = {
             "edges": self.edges,
             "n_steps": self.n_steps.astype(int),
-            **{name: self.values[name] for name in NAMES},
-            **{f"{name}_err": self.errors[name] for name in NAMES},
+            **self.values,
+            **{f"{name}_err": errors for name, errors in self.errors.items()},
             **{name: getattr(self, name) for name in ("times", "dispersion", "dispersion_err")},
         }
         return {name: plain(values) for name, values in arrays.items()}
@@ -136,10 +136,8 @@ def pair_statistics(
 
 def _squares(data: Separations) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return log-spaced numbers of steps since the start, r² of each pair, and whether observed."""
-    starts = np.flatnonzero(np.diff(data.pair, prepend=-1))
-    counts = np.diff(np.append(starts, len(data.pair)))
-    passed = np.cumsum(data.interval)
-    start = np.repeat(passed[starts] - data.interval[starts], counts)
+    starts, passed = data.starts, np.cumsum(data.interval)
+    start = np.repeat(passed[starts] - data.interval[starts], data.counts)
     number = np.round((passed - start) / data.tau).astype(np.int64)
     targets = np.geomspace(1, number.max(), _N_TIMES).round().astype(np.int64)
     numbers = np.unique(np.append(0, targets))
@@ -170,9 +168,8 @@ def _crossing_times(
     """
     times = np.zeros((data.n_pairs, len(edges) - 1))
     reached = np.zeros_like(times)
-    starts = np.flatnonzero(np.diff(data.pair, prepend=-1))
-    bounds = np.append(starts, len(data.pair))
-    owner = np.repeat(np.arange(len(starts)), np.diff(bounds))
+    starts = data.starts
+    owner = np.repeat(np.arange(len(starts)), data.counts)
     # A step begins where the one before it ended.
     before = np.append(0.0, data.last[:-1])
     before[starts] = data.first[starts]

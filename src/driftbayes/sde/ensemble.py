@@ -10,8 +10,8 @@ from jaxtyping import Array
 
 from driftbayes.jax_typing import Key
 from driftbayes.sde.law import Law
-from driftbayes.sde.lookahead import FilterInputs, relative_coefficients
-from driftbayes.sde.potentials import LOG_2PI, Gaussian
+from driftbayes.sde.lookahead import FilterInputs, linearise
+from driftbayes.sde.potentials import Gaussian, log_normal
 from driftbayes.sde.tracks import Tracks
 
 
@@ -63,14 +63,11 @@ def _filter_run(law: Law, n: int, inputs: FilterInputs, track: Tracks, key: Key)
             time = t + k.astype(h.dtype) * h
 
             def move(x: Array, u: Array, v: Array, noise: Array) -> tuple[Array, Array, Array]:
-                state = (track.origin + x, u, v)
-                coefficients = relative_coefficients(
-                    law, law.coefficients(state, time, 0.5 * h, theta), track.origin
-                )
-                linear = law.solve(coefficients, h)
-                free = Gaussian(*linear.mean(x, u), linear.qxx, linear.qxu, linear.quu)
-                new = free.draw(noise[:n_dim], noise[n_dim : 2 * n_dim])
-                return *new, law.move_hidden(state, time, h, theta, noise[2 * n_dim :])
+                state = (x, u, v, track.origin)
+                linear = law.solve(linearise(law, inputs, state, time, 0.5 * h), h)
+                new = Gaussian.after(linear, x, u).draw(noise[:n_dim], noise[n_dim : 2 * n_dim])
+                point = (track.origin + x, u, v)
+                return *new, law.move_hidden(point, time, h, theta, noise[2 * n_dim :])
 
             x, u, v = members
             return jax.vmap(move)(x, u, v, noises)
@@ -78,7 +75,7 @@ def _filter_run(law: Law, n: int, inputs: FilterInputs, track: Tracks, key: Key)
         x, u, v = jax.lax.fori_loop(0, inputs.substeps, substep, members)
         mean, anomaly = jnp.mean(x, axis=0), x - jnp.mean(x, axis=0)[None]
         total_variance = jnp.sum(anomaly**2, axis=0) / (n - 1) + error
-        log_density = -0.5 * (LOG_2PI + jnp.log(total_variance) + (y - mean) ** 2 / total_variance)
+        log_density = log_normal(y - mean, total_variance)
         noises = jax.random.normal(key_fix, x.shape)
         scaled_innovation = (y[None] + jnp.sqrt(error) * noises - x) / total_variance[None]
         gain_u = jnp.sum(anomaly * (u - jnp.mean(u, axis=0)[None]), axis=0) / (n - 1)

@@ -28,7 +28,7 @@ from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.exact import LogEvidence
 from driftbayes.inference.hypothesis import Hypothesis, prior_facts, prior_quantiles
 from driftbayes.inference.log_sums import logsumexp
-from driftbayes.inference.methods import SMC, Auto, Importance, Method, method_text
+from driftbayes.inference.methods import SMC, Auto, Importance, Method, method_text, sampler_options
 from driftbayes.inference.quasi_importance import Components, quasi_importance
 from driftbayes.inference.sampled import Start, record_of, sampler_key, under_another_prior
 from driftbayes.inference.samples import Estimate
@@ -85,11 +85,9 @@ def sde_evidences(
         DriftbayesError: The method needs an exact likelihood, or a function of the user fails at
             the data.
     """
-    records = []
-    for hypothesis in hypotheses:
-        run = _compute(hypothesis, _displacements(batch), method, seed)
-        records.append(_record(hypothesis, batch, run, method, seed))
-    return records
+    data = _displacements(batch)
+    runs = [_compute(hypothesis, data, method, seed) for hypothesis in hypotheses]
+    return [_record(h, batch, run, method, seed) for h, run in zip(hypotheses, runs, strict=True)]
 
 
 def sde_variants(
@@ -104,16 +102,13 @@ def sde_variants(
     record = _record(hypothesis, batch, run, method, seed)
     logs = []
     for other in others:
-        reweighted = under_another_prior(run.estimate, hypothesis, other, 2 * TOLERANCE)
+        estimate = under_another_prior(run.estimate, hypothesis, other, 2 * TOLERANCE)
         error = run.substep_error
-        if reweighted is None:
+        if estimate is None:
             recomputed = _compute(other, _displacements(batch), method, seed)
-            reweighted, error = recomputed.estimate, recomputed.substep_error
-        logs.append(
-            LogEvidence(
-                reweighted.log_evidence, float(np.hypot(reweighted.log_evidence_err, error))
-            )
-        )
+            estimate, error = recomputed.estimate, recomputed.substep_error
+        error = float(np.hypot(estimate.log_evidence_err, error))
+        logs.append(LogEvidence(estimate.log_evidence, error))
     return record, logs
 
 
@@ -172,8 +167,7 @@ def _importance(
     hypothesis: Hypothesis, density: ParticleDensity, modes: Modes, method: Method, seed: int
 ) -> Estimate:
     """Estimate the evidence by importance sampling squared: each point has its own random seed."""
-    tolerance = getattr(method, "tolerance", None) or TOLERANCE
-    limit = getattr(method, "max_evaluations", None) or _MAX_EVALUATIONS
+    defaults = {"tolerance": TOLERANCE, "max_evaluations": _MAX_EVALUATIONS}
     calls = iter(range(1 << 30))
 
     def log_f(z: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -185,10 +179,9 @@ def _importance(
         log_f,
         components_of(modes),
         seed=seed,
-        tolerance=tolerance,
-        max_evaluations=limit,
         sample_prior=partial(prior_quantiles, hypothesis),
         log_prior=hypothesis.unconstrained_log_prior,
+        **{**defaults, **sampler_options(method)},
     )
 
 

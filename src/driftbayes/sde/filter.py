@@ -24,7 +24,7 @@ from jaxtyping import Array
 from driftbayes.jax_typing import Key
 from driftbayes.sde.law import Law
 from driftbayes.sde.lookahead import FilterInputs, backward_information, guided_step, linearise
-from driftbayes.sde.potentials import LOG_2PI, Gaussian, Lookahead, no_lookahead
+from driftbayes.sde.potentials import Gaussian, Lookahead, log_normal, no_lookahead
 from driftbayes.sde.tracks import Tracks
 
 # Particles are resampled when the effective sample size falls below this fraction of their number.
@@ -140,7 +140,7 @@ def _start(
         log_w = log_velocity_factor + log_position_factor - lookahead.log_potential(x, u)
         if law.hidden_velocity:
             mean_at_x, variance_at_x = law.initial(at_start + x, track.t[0], theta, v)
-            change = _log_normal(u - mean_at_x, variance_at_x) - _log_normal(u - mean, variance_u)
+            change = log_normal(u - mean_at_x, variance_at_x) - log_normal(u - mean, variance_u)
             log_w = log_w + jnp.where((variance_u == 0) & (variance_at_x == 0), 0.0, change)
         return _Particles(x, u, v, jnp.sum(log_w), jnp.zeros(()))
 
@@ -177,8 +177,7 @@ def _step(
             proposal, pseudo, log_g, peak = guided_step(law, inputs, state, clock, lookahead)
             return proposal, pseudo, jnp.where(log_g > _LOG_ZERO, log_g, _LOG_ZERO), peak
         linear = law.solve(linearise(law, inputs, (x, u, v, origin), t + k * h, 0.5 * h), h)
-        free = Gaussian(*linear.mean(x, u), linear.qxx, linear.qxu, linear.quu)
-        return free, None, jnp.zeros(()), jnp.zeros(())
+        return Gaussian.after(linear, x, u), None, jnp.zeros(()), jnp.zeros(())
 
     # Auxiliary particle filter: resample by the adjustment multipliers before propagating.
     propose_all = jax.vmap(propose, in_axes=(0, 0, 0, None))
@@ -230,10 +229,8 @@ def _step(
     if config.guided:
         log_l = particles.log_l + jnp.sum(lookahead.log_constant)
         return particles._replace(log_l=log_l)
-    error = jax.vmap(lambda x: jnp.sum(_log_normal(x - lookahead.y, lookahead.variance)))(
-        particles.x
-    )
-    return particles._replace(log_w=particles.log_w + error)
+    log_fix = log_normal(particles.x - lookahead.y[None], lookahead.variance[None])
+    return particles._replace(log_w=particles.log_w + jnp.sum(log_fix, axis=1))
 
 
 # Weights by which the standard normal numbers of two half substeps add up to those of the whole
@@ -260,10 +257,6 @@ def _draw_noise(law: Law, paired: Any, number: Array, size: tuple[int, int], key
         return total
 
     return jax.lax.cond(jnp.asarray(paired), sum_of_two, lambda: draw(number))
-
-
-def _log_normal(error: Array, variance: Array) -> Array:
-    return -0.5 * (LOG_2PI + jnp.log(variance) + error**2 / variance)
 
 
 def _log_mean(log_w: Array) -> Array:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from driftbayes.sde.law import Law
-from driftbayes.sde.lookahead import FilterInputs, relative_coefficients
+from driftbayes.sde.lookahead import FilterInputs, linearise
 from driftbayes.sde.potentials import Gaussian, PseudoObservations
 from driftbayes.sde.tracks import Tracks
 
@@ -43,21 +43,15 @@ def _filter_run(law: Law, inputs: FilterInputs, track: Tracks) -> Array:
         def substep(number: Array, carry: Any) -> Any:
             state, v = carry
             point, time = (track.origin + state.x, state.u, v), t + number.astype(h.dtype) * h
-            coefficients = relative_coefficients(
-                law, law.coefficients(point, time, 0.5 * h, theta), track.origin
-            )
-            f = law.solve(coefficients, h)
-            x, u = f.mean(state.x, state.u)
-            cross_x, cross_u = (
-                f.fxx * state.xx + f.fxu * state.xu,
-                f.fxx * state.xu + f.fxu * state.uu,
-            )
-            moved = Gaussian(
-                x,
-                u,
-                f.fxx * cross_x + f.fxu * cross_u + f.qxx,
-                f.fuu * cross_u + f.qxu,
-                f.fuu**2 * state.uu + f.quu,
+            around = (state.x, state.u, v, track.origin)
+            f = law.solve(linearise(law, inputs, around, time, 0.5 * h), h)
+            free = Gaussian.after(f, state.x, state.u)
+            cross_x = f.fxx * state.xx + f.fxu * state.xu
+            cross_u = f.fxx * state.xu + f.fxu * state.uu
+            moved = free._replace(
+                xx=f.fxx * cross_x + f.fxu * cross_u + free.xx,
+                xu=f.fuu * cross_u + free.xu,
+                uu=f.fuu**2 * state.uu + free.uu,
             )
             return moved, law.move_hidden(point, time, h, theta, jnp.zeros(law.n_hidden))
 

@@ -72,13 +72,14 @@ class Law:
 
     def drift_at(self, x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
         """Evaluate the drift of each axis, of the velocity if there is one."""
-        return _per_axis(self._call(self.drift, x, u, t, theta, v), x)
+        return _per_axis(self.call(self.drift, x, u, t, theta, v), x)
 
     def diffusion_at(self, x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
         """Evaluate the diffusion of each axis."""
-        return _per_axis(self._call(self.diffusion, x, u, t, theta, v), x)
+        return _per_axis(self.call(self.diffusion, x, u, t, theta, v), x)
 
-    def _call(self, function: Function, x: Array, u: Array, t: Array, theta: Any, v: Array) -> Any:
+    def call(self, function: Function, x: Array, u: Array, t: Array, theta: Any, v: Array) -> Any:
+        """Call the user's drift or diffusion with the arguments that it takes."""
         state = (x, u, t, theta) if self.hidden_velocity else (x, t, theta)
         return function(*state, v) if self.hidden is not None else function(*state)
 

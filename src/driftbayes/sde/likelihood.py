@@ -1,10 +1,10 @@
 """Likelihoods of a stochastic differential equation at many parameter values."""
 
-__all__ = ["EnsembleDensity", "KalmanDensity", "ParticleDensity", "filter_inputs"]
+__all__ = ["EnsembleDensity", "KalmanDensity", "ParticleDensity"]
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -35,43 +35,32 @@ _DEFAULT_FILTER = Filter()
 _COMPILER_OPTIONS: Any = {"xla_backend_optimization_level": 1}
 
 
-def filter_inputs(model: AbstractModel, substeps: Array) -> tuple[SDE, FilterInputs]:
-    """Return the equation of a model with values, and the inputs of a filter."""
-    sde = model.motion()
-    assert isinstance(sde, SDE)
-    variance = jnp.asarray(model.fix_variance(), dtype=float)
-    return sde, FilterInputs(sde.theta(), variance, substeps)
+def _compiled(log_likelihood: Callable[..., Array], **options: Any) -> Callable[..., Array]:
+    """Compile a filter for many parameter values, each with its own random key."""
+
+    @partial(jax.jit, static_argnums=(0, 1), **options)
+    def block(
+        model: AbstractModel, config: Any, values: Any, steps: Any, tracks: Tracks, keys: Key
+    ) -> Array:
+        def evaluate(values: Any, key: Key) -> Array:
+            valued = model(**values)
+            sde = valued.motion()
+            assert isinstance(sde, SDE)
+            variance = jnp.asarray(valued.fix_variance(), dtype=float)
+            inputs = FilterInputs(sde.theta(), variance, *steps)
+            return log_likelihood(sde.law, config, inputs, tracks, key)
+
+        return jax.vmap(evaluate)(values, keys)
+
+    return block
 
 
-@partial(jax.jit, static_argnums=(0, 1), compiler_options=_COMPILER_OPTIONS)
-def _particle_block(
-    model: AbstractModel, config: Filter, values: Any, steps: Any, tracks: Tracks, keys: Key
-) -> Array:
-    def evaluate(values: Any, key: Key) -> Array:
-        sde, inputs = filter_inputs(model(**values), steps[0])
-        return log_likelihood(sde.law, config, inputs._replace(paired=steps[1]), tracks, key)
-
-    return jax.vmap(evaluate)(values, keys)
-
-
-@partial(jax.jit, static_argnums=0, compiler_options=_COMPILER_OPTIONS)
-def _kalman_block(model: AbstractModel, values: Any, substeps: Array, tracks: Tracks) -> Array:
-    def evaluate(values: Any) -> Array:
-        sde, inputs = filter_inputs(model(**values), substeps)
-        return kalman_log_likelihood(sde.law, inputs, tracks)
-
-    return jax.vmap(evaluate)(values)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _ensemble_block(
-    model: AbstractModel, n_members: int, values: Any, substeps: Array, tracks: Tracks, keys: Key
-) -> Array:
-    def evaluate(values: Any, key: Key) -> Array:
-        sde, inputs = filter_inputs(model(**values), substeps)
-        return ensemble_log_likelihood(sde.law, n_members, inputs, tracks, key)
-
-    return jax.vmap(evaluate)(values, keys)
+_particle_block = _compiled(log_likelihood, compiler_options=_COMPILER_OPTIONS)
+_kalman_block = _compiled(
+    lambda law, _, inputs, tracks, __: kalman_log_likelihood(law, inputs, tracks),
+    compiler_options=_COMPILER_OPTIONS,
+)
+_ensemble_block = _compiled(ensemble_log_likelihood)
 
 
 class _AbstractDensity(AbstractDirect):
@@ -155,7 +144,9 @@ class KalmanDensity(_AbstractDensity):
     def _block(
         self, model: AbstractModel, values: dict[str, FloatArray], numbers: Any, tracks: Tracks
     ) -> Array:
-        return _kalman_block(model, values, jnp.asarray(self.substeps), tracks)
+        steps = (jnp.asarray(self.substeps),)
+        # The filter draws no random numbers, so numbers take the place of keys.
+        return _kalman_block(model, None, values, steps, tracks, numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,9 +215,8 @@ class EnsembleDensity(_AbstractDensity):
     def _block(
         self, model: AbstractModel, values: dict[str, FloatArray], numbers: Any, tracks: Tracks
     ) -> Array:
-        m = jnp.asarray(self.substeps)
-        keys = _keys(self.seed, numbers)
-        return _ensemble_block(model, self.members, values, m, tracks, keys)
+        steps, keys = (jnp.asarray(self.substeps),), _keys(self.seed, numbers)
+        return _ensemble_block(model, self.members, values, steps, tracks, keys)
 
 
 def _keys(seed: int, numbers: Any) -> Key:

@@ -9,7 +9,6 @@ __all__ = [
     "backward_information",
     "guided_step",
     "linearise",
-    "relative_coefficients",
 ]
 
 from typing import Any, NamedTuple
@@ -51,14 +50,6 @@ class FilterInputs(NamedTuple):
     paired: Array | bool = False
 
 
-def relative_coefficients(law: Law, coefficients: Coefficients, origin: Array) -> Coefficients:
-    """Convert coefficients to positions relative to an origin."""
-    if law.hidden_velocity:
-        return coefficients
-    shift = coefficients.constant - coefficients.rate * origin
-    return coefficients._replace(constant=shift)
-
-
 def linearise(
     law: Law, inputs: FilterInputs, state: tuple[Array, ...], t: Array, half_step: Array
 ) -> Coefficients:
@@ -82,7 +73,10 @@ def linearise(
     def skip() -> Coefficients:
         return Coefficients(*[jnp.zeros_like(x)] * 3)
 
-    return relative_coefficients(law, jax.lax.cond(inputs.substeps > 0, compute, skip), origin)
+    coefficients = jax.lax.cond(inputs.substeps > 0, compute, skip)
+    if law.hidden_velocity:
+        return coefficients
+    return coefficients._replace(constant=coefficients.constant - coefficients.rate * origin)
 
 
 def guided_step(
@@ -110,7 +104,7 @@ def guided_step(
     (x, u, *_), (t, h, time_left) = state, clock
     coefficients = linearise(law, inputs, state, t, 0.5 * h)
     linear = law.solve(coefficients, h)
-    free = Gaussian(*linear.mean(x, u), linear.qxx, linear.qxu, linear.quu)
+    free = Gaussian.after(linear, x, u)
     pseudo = pseudo_observations(law.solve(coefficients, time_left), lookahead)
     proposal, log_density = free.condition_on(pseudo)
     spread = jnp.where(lookahead.variance > 0, lookahead.variance, free.xx)
@@ -198,14 +192,11 @@ def _smoothed_velocity(
     def forward(state: tuple[Array, Array], xs: Any) -> tuple[Any, Any]:
         linear, y, lookahead = xs
         u, variance = state
-        mean_x, mean_u = linear.mean(y, u)
-        free = Gaussian(mean_x, mean_u, linear.qxx, linear.qxu, linear.quu)
-        predicted = Gaussian(
-            free.x,
-            free.u,
-            free.xx + linear.fxu**2 * variance,
-            free.xu + linear.fxu * linear.fuu * variance,
-            free.uu + linear.fuu**2 * variance,
+        free = Gaussian.after(linear, y, u)
+        predicted = free._replace(
+            xx=free.xx + linear.fxu**2 * variance,
+            xu=free.xu + linear.fxu * linear.fuu * variance,
+            uu=free.uu + linear.fuu**2 * variance,
         )
         fix = pseudo_observations(_identity_solution(linear), lookahead)
         after, _ = predicted.condition_on(fix)

@@ -23,29 +23,22 @@ def mode_of(hypothesis: Hypothesis, estimate: Estimate) -> FloatArray:
     usable = np.isfinite(estimate.log_weights) & np.isfinite(estimate.log_likelihoods)
     if not usable.any():
         return np.full(len(hypothesis.names), np.nan)
-    z, weights = (
-        estimate.z[usable],
-        np.exp(estimate.log_weights[usable] - logsumexp(estimate.log_weights[usable])),
-    )
+    z, log_weights = estimate.z[usable], estimate.log_weights[usable]
+    weights = np.exp(log_weights - logsumexp(log_weights))
     log_priors = hypothesis.log_priors(hypothesis.from_unconstrained(z))
     log_density = estimate.log_likelihoods[usable] + log_priors.sum(axis=1)
     best = z[np.argmax(np.where(weights > 0, log_density, -np.inf))]
     mean = weights @ z
     centred = z - mean
     d = z.shape[1]
-    pairs = [(i, j) for i in range(d) for j in range(i, d)]
-    design = np.column_stack(
-        [np.ones(len(z)), centred, *(centred[:, i] * centred[:, j] for i, j in pairs)]
-    )
+    i, j = np.triu_indices(d)
+    design = np.column_stack([np.ones(len(z)), centred, centred[:, i] * centred[:, j]])
     root = np.sqrt(weights)[:, None]
     coefficients, _, rank, _ = np.linalg.lstsq(root * design, root[:, 0] * log_density)
     curvature = np.zeros((d, d))
-    for value, (i, j) in zip(coefficients[1 + d :], pairs, strict=True):
-        curvature[i, j] += value
-        curvature[j, i] += value
+    curvature[i, j] = coefficients[1 + d :]
+    curvature = curvature + curvature.T
     spread = np.sqrt(weights @ centred**2)
     is_peak = rank == design.shape[1] and np.all(np.linalg.eigvalsh(curvature) < 0)
     maximum = mean - np.linalg.solve(curvature, coefficients[1 : 1 + d]) if is_peak else best
-    if not np.all(np.abs(maximum - mean) < 4 * spread):
-        maximum = best
-    return maximum
+    return maximum if np.all(np.abs(maximum - mean) < 4 * spread) else best

@@ -1,6 +1,6 @@
 """Choice of substeps and particles by trial runs at one parameter value."""
 
-__all__ = ["Pilot", "estimates_at", "run_pilot"]
+__all__ = ["Pilot", "run_pilot"]
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -45,12 +45,12 @@ class Pilot:
     is_linear: bool
 
 
-def estimates_at(
-    density: ParticleDensity, model: AbstractModel, values: Mapping[str, float], n: int
+def _run_variances(
+    density: ParticleDensity, model: AbstractModel, values: Mapping[str, float]
 ) -> FloatArray:
-    """Estimate the log-likelihood of each run n times at the same parameters, (estimate, run)."""
-    columns = {name: np.full(n, value) for name, value in values.items()}
-    return density.by_run(model, columns)
+    """Estimate the variance of ln L of each run at the same parameters."""
+    columns = {name: np.full(_N_ESTIMATES, value) for name, value in values.items()}
+    return density.by_run(model, columns).var(axis=0, ddof=1)
 
 
 def run_pilot(density: ParticleDensity, model: AbstractModel, values: Mapping[str, float]) -> Pilot:
@@ -70,9 +70,8 @@ def run_pilot(density: ParticleDensity, model: AbstractModel, values: Mapping[st
         is_linear = bool(max(size, noise) < _ROUNDING)
         # Also accept a change within its noise, if the noise is small.
         is_small = size <= max(_SUBSTEP_TOLERANCE, min(2 * noise, 2 * _SUBSTEP_TOLERANCE))
-        if is_linear or (is_small and density.substeps > 1):
-            break
-        if 2 * density.substeps > _MAX_SUBSTEPS:
+        is_enough = is_linear or (is_small and density.substeps > 1)
+        if is_enough or 2 * density.substeps > _MAX_SUBSTEPS:
             break
         density = replace(density, substeps=2 * density.substeps)
     run_variances = log_l[:, 0].var(axis=0, ddof=1)
@@ -81,13 +80,12 @@ def run_pilot(density: ParticleDensity, model: AbstractModel, values: Mapping[st
             density.particle_filter, particles=_PARTICLE_FACTOR * density.particle_filter.particles
         )
         density = replace(density, particle_filter=particle_filter)
-        run_variances = estimates_at(density, model, values, _N_ESTIMATES).var(axis=0, ddof=1)
+        run_variances = _run_variances(density, model, values)
     variance = float(run_variances.sum())
     repeats = _repeats(density, variance)
     if repeats > 1:
         density = replace(density, repeats=repeats)
-        estimates = estimates_at(density, model, values, _N_ESTIMATES)
-        variance = float(estimates.var(axis=0, ddof=1).sum())
+        variance = float(_run_variances(density, model, values).sum())
     return Pilot(density, variance, is_linear)
 
 
@@ -98,12 +96,12 @@ def _choose_lookahead(
     particle_filter = density.particle_filter
     if not (particle_filter.guided and particle_filter.lookahead):
         return density
-    variance = estimates_at(density, model, values, _N_ESTIMATES).var(axis=0, ddof=1)
-    if float(variance.sum()) < MAX_VARIANCE:
+    variances = _run_variances(density, model, values)
+    if float(variances.sum()) < MAX_VARIANCE:
         return density
     other = replace(density, particle_filter=replace(particle_filter, lookahead=False))
-    other_variance = estimates_at(other, model, values, _N_ESTIMATES).var(axis=0, ddof=1)
-    return other if np.nansum(other_variance) < np.nansum(variance) else density
+    other_variances = _run_variances(other, model, values)
+    return other if np.nansum(other_variances) < np.nansum(variances) else density
 
 
 def _needs_more_particles(density: ParticleDensity, run_variances: FloatArray) -> bool:

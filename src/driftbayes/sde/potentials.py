@@ -13,6 +13,7 @@ __all__ = [
     "Gaussian",
     "Lookahead",
     "PseudoObservations",
+    "log_normal",
     "no_lookahead",
     "propagate_backward",
     "pseudo_observations",
@@ -26,6 +27,11 @@ from jaxtyping import Array
 from driftbayes.sde.linear import Linear
 
 LOG_2PI = 1.8378770664093453
+
+
+def log_normal(error: Array, variance: Array) -> Array:
+    """Evaluate the log density of a normal error."""
+    return -0.5 * (LOG_2PI + jnp.log(variance) + error**2 / variance)
 
 
 class Lookahead(NamedTuple):
@@ -77,12 +83,8 @@ class PseudoObservations(NamedTuple):
         """Evaluate the log density of the pseudo-observations at a state; `variance1` > 0."""
         first = self.e1 - self.a1 * x - self.b1 * u
         second = self.e2 - self.a2 * x - self.b2 * u
-        return self.log_constant - 0.5 * (
-            LOG_2PI
-            + jnp.log(self.variance1)
-            + first**2 / self.variance1
-            + self.precision2 * second**2
-        )
+        log_second = self.log_constant - 0.5 * self.precision2 * second**2
+        return log_second + log_normal(first, self.variance1)
 
 
 class Gaussian(NamedTuple):
@@ -94,16 +96,20 @@ class Gaussian(NamedTuple):
     xu: Array
     uu: Array
 
+    @classmethod
+    def after(cls, linear: Linear, x: Array, u: Array) -> "Gaussian":
+        """Return the distribution of the state that starts at (x, u)."""
+        return cls(*linear.mean(x, u), linear.qxx, linear.qxu, linear.quu)
+
     def condition_on_factor(
         self, a: Array, b: Array, e: Array, precision: Array
     ) -> tuple["Gaussian", Array]:
         """Condition on $e = a x + b u$ with a precision; also return the log mean of the factor."""
         gx, gu = a * self.xx + b * self.xu, a * self.xu + b * self.uu
-        variance = a * gx + b * gu
+        variance, error = a * gx + b * gu, e - a * self.x - b * self.u
         gain = precision / (1 + precision * variance)
-        return self._updated(gx, gu, e - a * self.x - b * self.u, gain), -0.5 * (
-            gain * (e - a * self.x - b * self.u) ** 2 + jnp.log1p(precision * variance)
-        )
+        log_mean = -0.5 * (gain * error**2 + jnp.log1p(precision * variance))
+        return self._updated(gx, gu, error, gain), log_mean
 
     def condition_on(self, pseudo: PseudoObservations) -> tuple["Gaussian", Array]:
         """Condition on pseudo-observations; also return their log density."""
@@ -111,12 +117,10 @@ class Gaussian(NamedTuple):
         gx, gu = a * self.xx + b * self.xu, a * self.xu + b * self.uu
         total = pseudo.variance1 + a * gx + b * gu
         error = pseudo.e1 - a * self.x - b * self.u
-        updated = self._updated(gx, gu, error, 1 / total)
-        log_first = -0.5 * (LOG_2PI + jnp.log(total) + error**2 / total)
-        updated, log_second = updated.condition_on_factor(
+        updated, log_second = self._updated(gx, gu, error, 1 / total).condition_on_factor(
             pseudo.a2, pseudo.b2, pseudo.e2, pseudo.precision2
         )
-        return updated, log_first + log_second + pseudo.log_constant
+        return updated, log_normal(error, total) + log_second + pseudo.log_constant
 
     def _updated(self, gx: Array, gu: Array, error: Array, gain: Array) -> "Gaussian":
         return Gaussian(

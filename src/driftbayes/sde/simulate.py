@@ -13,7 +13,6 @@ from jaxtyping import Array
 from driftbayes.errors import DriftbayesError
 from driftbayes.jax_typing import Key, ScalarLike
 from driftbayes.sde.law import Law
-from driftbayes.sde.linear import Linear
 from driftbayes.sde.potentials import Gaussian
 
 # Default number of substeps per step.
@@ -134,10 +133,9 @@ def _paths(
 
     def move(state: tuple[Array, Array, Array], t: Array, noise: Array) -> tuple[Array, ...]:
         x, u, _ = state
-        linear: Linear = law.solve(law.coefficients(state, t, 0.5 * h, theta), h)
-        free = Gaussian(*linear.mean(x, u), linear.qxx, linear.qxu, linear.quu)
-        new_x, new_u = free.draw(noise[:n_dim], noise[n_dim : 2 * n_dim])
-        return new_x, new_u, law.move_hidden(state, t, h, theta, noise[2 * n_dim :])
+        linear = law.solve(law.coefficients(state, t, 0.5 * h, theta), h)
+        new = Gaussian.after(linear, x, u).draw(noise[:n_dim], noise[n_dim : 2 * n_dim])
+        return *new, law.move_hidden(state, t, h, theta, noise[2 * n_dim :])
 
     def step(state: Any, number: Array) -> tuple[Any, tuple[Array, Array]]:
         noises = jax.random.normal(jax.random.fold_in(key_steps, number), (substeps, *shape))

@@ -59,7 +59,7 @@ def change_of(
     """
     tiled = {name: np.tile(column, n) for name, column in values.items()}
     coarse, fine = (
-        variant.by_run(model, tiled).reshape(n, len(tiled[next(iter(tiled))]) // n, -1)
+        variant.by_run(model, tiled).reshape(n, len(next(iter(values.values()))), -1)
         for variant in (
             replace(density, paired=True),
             replace(density, substeps=2 * density.substeps),
@@ -260,7 +260,8 @@ def _design(y: FloatArray, n_terms: int) -> FloatArray:
     d = y.shape[1]
     columns = [np.ones(len(y))]
     if n_terms > 1:
-        columns += list(y.T)
+        columns.append(y)
     if n_terms > 1 + d:
-        columns += [y[:, i] * y[:, j] for i in range(d) for j in range(i, d)]
+        i, j = np.triu_indices(d)
+        columns.append(y[:, i] * y[:, j])
     return np.column_stack(columns)

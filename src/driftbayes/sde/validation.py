@@ -5,6 +5,7 @@ __all__ = ["check_at", "check_law", "location_of"]
 import inspect
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -29,50 +30,24 @@ def location_of(function: Callable[..., Any]) -> str:
 def _location_of_error(function: Callable[..., Any], error: BaseException) -> str:
     """Return file and line of the user's code at which an error was raised."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    frames = traceback.extract_tb(error.__traceback__)
-    user_frames = [
-        frame for frame in frames if code is not None and frame.filename == code.co_filename
-    ]
-    return (
-        f" ({user_frames[-1].filename}, line {user_frames[-1].lineno})"
-        if user_frames
-        else location_of(function)
-    )
+    file = getattr(code, "co_filename", None)
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    return f" ({file}, line {lines[-1]})" if lines else location_of(function)
 
 
 def _functions(law: Law) -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any]]]:
     """Yield each function of a law: its name, the function, and a call with (x, u, t, theta, v)."""
-    if law.hidden_velocity:
-        arguments: Callable[..., Any] = lambda x, u, t, th: (x, u, t, th)  # noqa: E731
-    else:
-        arguments = lambda x, u, t, th: (x, t, th)  # noqa: E731
-
-    def of_state(function: Callable[..., Any]) -> Callable[..., Any]:
-        if law.hidden is None:
-            return lambda x, u, t, th, v: function(*arguments(x, u, t, th))
-        return lambda x, u, t, th, v: function(*arguments(x, u, t, th), v)
-
-    yield "drift", law.drift, of_state(law.drift)
-    yield "diffusion", law.diffusion, of_state(law.diffusion)
+    for name in ("drift", "diffusion"):
+        function = getattr(law, name)
+        yield name, function, partial(law.call, function)
     if law.initial_velocity is not None:
-        initial_velocity = law.initial_velocity
-        yield (
-            "initial_velocity",
-            initial_velocity,
-            lambda x, u, t, th, v: initial_velocity(x, t, th),
-        )
+        start = law.initial_velocity
+        yield "initial_velocity", start, lambda x, u, t, th, v: start(x, t, th)
     if law.hidden is not None:
         hidden = law.hidden
-        yield (
-            "hidden.drift",
-            hidden.drift,
-            lambda x, u, t, th, v: hidden.drift(v, x, u, t, th),
-        )
-        yield (
-            "hidden.diffusion",
-            hidden.diffusion,
-            lambda x, u, t, th, v: hidden.diffusion(v, x, u, t, th),
-        )
+        for name in ("drift", "diffusion"):
+            function = getattr(hidden, name)
+            yield f"hidden.{name}", function, lambda x, u, t, th, v, f=function: f(v, x, u, t, th)
         yield "hidden.initial", hidden.initial, lambda x, u, t, th, v: hidden.initial(x, t, th)
 
 

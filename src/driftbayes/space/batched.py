@@ -5,6 +5,7 @@ __all__ = ["StepSums", "is_fast", "option_of", "solve_batched"]
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
@@ -96,7 +97,15 @@ def _form(hypothesis: Hypothesis) -> tuple[GammaForm, float] | None:
 
 
 @dataclass(frozen=True)
-class _Integrand:
+class _Points:
+    """Arrays of one shape, indexed together."""
+
+    def __getitem__(self, which: np.ndarray) -> Self:
+        return type(self)(*(getattr(self, field.name)[which] for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class _Integrand(_Points):
     """Integrand and moments at points, (set, point) or (set, point, ...).
 
     Args:
@@ -111,12 +120,9 @@ class _Integrand:
     scale: FloatArray
     cross_products: FloatArray
 
-    def __getitem__(self, which: np.ndarray) -> "_Integrand":
-        return _Integrand(*(getattr(self, field.name)[which] for field in fields(self)))
-
 
 @dataclass(frozen=True)
-class _Terms:
+class _Terms(_Points):
     """Terms of the integral over the scale at points, (set, point) or (set, point, axis).
 
     Args:
@@ -134,9 +140,6 @@ class _Terms:
     quadratic: FloatArray
     cross_products: FloatArray
     weight: FloatArray
-
-    def __getitem__(self, which: np.ndarray) -> "_Terms":
-        return _Terms(*(getattr(self, field.name)[which] for field in fields(self)))
 
 
 def _change(values: FloatArray) -> FloatArray:
@@ -245,9 +248,7 @@ class _Solver:
         theta = np.ones_like(z_all)
         if other is not None:
             z_all[:, other] = z.ravel()
-            theta, log_priors, log_jacobians = (
-                np.array(part) for part in points_at(self.hypothesis, z_all)
-            )
+            theta, log_priors, log_jacobians = points_at(self.hypothesis, z_all)
             log_prior = log_priors[:, other] + log_jacobians[:, other]
         theta[:, self._scale_index] = 1.0
         moments = self.moments

@@ -10,7 +10,6 @@ import xarray as xr
 
 from driftbayes._version import __version__
 from driftbayes.comparison.regions import cell_axes
-from driftbayes.models import Parameter
 from driftbayes.representation import to_dataset
 from driftbayes.space.cells import interleave
 from driftbayes.space.leaves import Quantity
@@ -41,9 +40,7 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
         averaged = result.averaged(model)
         for quantity in tree.leaves.quantities:
             mean, sd, within = averaged[quantity.name]
-            unit = Parameter("", quantity.meaning, quantity.length_power, quantity.time_power).unit(
-                length, time
-            )
+            unit = quantity.unit(length, time)
             long_name = quantity_words(quantity, result)
             kind = "geometric mean" if quantity.is_log else "mean"
             for suffix, values, words, comment in (

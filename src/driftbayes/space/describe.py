@@ -5,13 +5,13 @@ __all__ = ["describe_map"]
 import numpy as np
 
 from driftbayes.data.units import readable, readable_unit
-from driftbayes.models import Parameter
 from driftbayes.representation import Card, Table, describe, number, summarise
 from driftbayes.space.tree import TreeMap
 
 # Strength of evidence by |ln K|, after Kass and Raftery (1995).
 _STRENGTHS = ((5.0, "very strong"), (3.0, "strong"), (1.0, "positive"))
 _RIVALS = {
+    "places": "separate parameters for each place",
     "particles": "separate parameters for each particle",
     "seasons": "separate parameters for each season",
     "scatter": "separate diffusivity for each particle",
@@ -67,42 +67,40 @@ def describe_map(result: TreeMap) -> Card:
 
 
 def _evidences(result: TreeMap) -> Table:
-    rows = []
-    lowest = min(tree.log_evidence_homogeneous for tree in result.models.values())
-    for name, tree in result.models.items():
-        rows.append(
-            (
-                name,
-                f"{tree.log_evidence_homogeneous - lowest:.2f}",
-                f"{tree.log_evidence_inhomogeneous - lowest:.2f}",
-                f"{tree.log_bayes_factor_inhomogeneous:.2f}",
-                _chance(tree.probability_homogeneous),
-                number(tree.expected_cells, 3),
-            )
+    lowest = _lowest(result)
+    rows = [
+        (
+            name,
+            f"{tree.log_evidence_homogeneous - lowest:.2f}",
+            f"{tree.log_evidence_inhomogeneous - lowest:.2f}",
+            f"{tree.log_bayes_factor_inhomogeneous:.2f}",
+            _chance(tree.probability_homogeneous),
+            number(tree.expected_cells, 3),
         )
+        for name, tree in result.models.items()
+    ]
     heads = ("model", "ln Z constant", "ln Z varying", "ln K", "P(constant)", "cells")
     title = f"Evidence for a map (ln Z minus {lowest:.2f})"
     return Table(heads, tuple(rows), "lrrrrr", title=title)
 
 
 def _rivals(result: TreeMap) -> Table:
-    """Tabulate ln Z of alternatives to spatial variation."""
-    lowest = min(tree.log_evidence_homogeneous for tree in result.models.values())
+    """Tabulate ln Z of alternatives to spatial variation, if there are any."""
+    lowest = _lowest(result)
+    place = {name: tree.log_evidence_inhomogeneous for name, tree in result.models.items()}
+    kinds = {"places": place, **result.rivals} if result.rivals else {}
     rows = [
-        (
-            name,
-            "separate parameters for each place",
-            f"{tree.log_evidence_inhomogeneous - lowest:.2f}",
-        )
-        for name, tree in result.models.items()
+        (name, _RIVALS[kind], f"{value - lowest:.2f}")
+        for kind, log_evidences in kinds.items()
+        for name, value in log_evidences.items()
     ]
-    for kind, log_evidences in result.rivals.items():
-        rows += [
-            (name, _RIVALS[kind], f"{value - lowest:.2f}") for name, value in log_evidences.items()
-        ]
-    rows = rows if result.rivals else []
     title = "Place, season and population"
     return Table(("model", "with", "ln Z"), tuple(rows), "llr", title=title)
+
+
+def _lowest(result: TreeMap) -> float:
+    """Return the lowest ln Z of constant parameters, to which tables refer."""
+    return min(tree.log_evidence_homogeneous for tree in result.models.values())
 
 
 def _values(result: TreeMap) -> Table:
@@ -113,9 +111,7 @@ def _values(result: TreeMap) -> Table:
     for quantity in result.models[model].leaves.quantities:
         mean, sd, _ = averaged[quantity.name]
         has_data = np.isfinite(mean)
-        unit = Parameter("", quantity.meaning, quantity.length_power, quantity.time_power).unit(
-            *result.units
-        )
+        unit = quantity.unit(*result.units)
         low, middle, high = np.quantile(mean[has_data], [0.0, 0.5, 1.0])
         values = np.array([low, middle, high, np.median(sd[has_data])])
         shown = "" if unit == "1" else unit

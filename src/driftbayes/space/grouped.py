@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data.sampling import Displacements, ragged_arange
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.likelihood import MEMORY
 from driftbayes.space.batched import StepSums, is_fast
 from driftbayes.space.filtered import FilteredSteps
-from driftbayes.space.moments import StepMoments, predecessors, step_moments
+from driftbayes.space.moments import StepMoments, step_moments
 from driftbayes.typing import IntArray
 
 # The prediction filter of integrated Langevin velocities decays at least as fast as
@@ -92,7 +92,8 @@ class GroupedSteps:
 
     @cached_property
     def _earlier(self) -> IntArray:
-        return predecessors(self.data.row_sizes)
+        """Number of earlier steps in the run of each step."""
+        return ragged_arange(self.data.row_sizes)
 
     @cached_property
     def _moments(self) -> StepMoments:

@@ -9,7 +9,7 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Evidence, Hypothesis, evidence_batch
-from driftbayes.models import MeanFlow
+from driftbayes.models import MeanFlow, Parameter
 from driftbayes.models.options.anisotropy import Anisotropic
 from driftbayes.space.batched import StepSums, option_of, solve_batched
 from driftbayes.space.moments import StepMoments
@@ -37,6 +37,10 @@ class Quantity:
     length_power: int
     time_power: int
     is_log: bool = False
+
+    def unit(self, length: str, time: str) -> str:
+        """Return the unit as text."""
+        return Parameter("", self.meaning, self.length_power, self.time_power).unit(length, time)
 
 
 @dataclass(frozen=True, eq=False)

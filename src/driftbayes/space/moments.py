@@ -1,6 +1,6 @@
 """Sums over steps that determine the evidence of any set of steps."""
 
-__all__ = ["StepMoments", "Whitened", "predecessors", "prediction_filters", "step_moments"]
+__all__ = ["StepMoments", "Whitened", "prediction_filters", "step_moments"]
 
 from dataclasses import dataclass
 
@@ -109,25 +109,19 @@ class StepMoments:
         """
         if window == self.window:
             return self
-        squares, sums = self.squares, self.sums
-        sizes = np.arange(1, self.window + 1)
-        kept = sizes[:window]
-        new_squares = squares[..., : int((kept**2).sum())].copy()
-        new_sums = sums[..., : int(kept.sum())].copy()
+        last_square, last_sum = _blocks(window)[-1]
+        squares = self.squares[..., : last_square.stop].copy()
+        sums = self.sums[..., : last_sum.stop].copy()
         counts, durations = self.counts[:, :window].copy(), self.durations[:, :window].copy()
         # Steps with more earlier steps join the last group.
-        first_square, first_sum = int((kept**2).sum()), int(kept.sum())
-        for group in range(window, self.window):
-            n = group + 1
-            block = squares[..., first_square : first_square + n * n]
+        counts[:, -1] += self.counts[:, window:].sum(axis=1)
+        durations[:, -1] += self.durations[:, window:].sum(axis=1)
+        for n, (square, part) in enumerate(_blocks(self.window)[window:], start=window + 1):
+            block = self.squares[..., square]
             block = block.reshape(*block.shape[:-1], n, n)[..., :window, :window]
-            new_squares[..., -(window**2) :] += block.reshape(*block.shape[:-2], -1)
-            new_sums[..., -window:] += sums[..., first_sum : first_sum + window]
-            counts[:, -1] += self.counts[:, group]
-            durations[:, -1] += self.durations[:, group]
-            first_square += n * n
-            first_sum += n
-        return StepMoments(new_squares, new_sums, counts, durations, self.log_durations, self.tau)
+            squares[..., last_square] += block.reshape(*block.shape[:-2], -1)
+            sums[..., last_sum] += self.sums[..., part][..., :window]
+        return StepMoments(squares, sums, counts, durations, self.log_durations, self.tau)
 
     def second_moments(self, index: int) -> SecondMoments:
         """Convert one set to second moments summed over axes."""
@@ -146,14 +140,12 @@ class StepMoments:
                 forms[:, a, b] = block
                 forms[:, b, a] = np.swapaxes(block, 1, 2)
                 pair += 1
-        first = 0
-        for group in range(size):
+        for group, (_, terms) in enumerate(_blocks(size)):
             n = group + 1
-            part = self.sums[index, :, first : first + n] * self.tau
+            part = self.sums[index, :, terms] * self.tau
             forms[group, :d, d, :n, :n] = part[:, :, None]
             forms[group, d, :d, :n, :n] = part[:, None, :]
             forms[group, d, d, :n, :n] = self.tau**2 * self.durations[index, group]
-            first += n
         return ChannelMoments(
             forms, *self._groups(), self.counts[index], np.array(self.tau), np.zeros(d)
         )
@@ -202,18 +194,20 @@ class StepMoments:
 
     def _forms(self, products: FloatArray) -> FloatArray:
         size = self.window
-        forms, first = np.zeros((size, size, size)), 0
-        for group in range(size):
-            n = group + 1
-            forms[group, :n, :n] = products[first : first + n * n].reshape(n, n)
-            first += n * n
+        forms = np.zeros((size, size, size))
+        for n, (square, _) in enumerate(_blocks(size), start=1):
+            forms[n - 1, :n, :n] = products[square].reshape(n, n)
         return forms
 
 
-def predecessors(row_sizes: IntArray) -> IntArray:
-    """Count the earlier steps of each step in its run."""
-    ends = np.cumsum(row_sizes)
-    return np.arange(int(ends[-1])) - np.repeat(ends - row_sizes, row_sizes)
+def _blocks(window: int) -> list[tuple[slice, slice]]:
+    """Return the products and the terms of each group of steps."""
+    sizes = np.arange(1, window + 1)
+    squares, sums = np.cumsum(sizes**2).tolist(), np.cumsum(sizes).tolist()
+    return [
+        (slice(square - n * n, square), slice(total - n, total))
+        for n, square, total in zip(sizes.tolist(), squares, sums, strict=True)
+    ]
 
 
 def step_moments(
@@ -247,14 +241,13 @@ def step_moments(
     scaled = dx if ratio is None else dx / np.sqrt(ratio)[:, None]
     n_sets, d = int(labels.max()) + 1, dx.shape[1]
     pairs = [(a, b) for a in range(d) for b in range(a + 1)] if apart else []
-    sizes = np.arange(1, window + 1)
-    squares = np.zeros((n_sets, max(len(pairs), 1), int((sizes**2).sum())))
-    sums, counts = np.zeros((n_sets, d, int(sizes.sum()))), np.zeros((n_sets, window))
+    blocks = _blocks(window)
+    squares = np.zeros((n_sets, max(len(pairs), 1), blocks[-1][0].stop))
+    sums, counts = np.zeros((n_sets, d, blocks[-1][1].stop)), np.zeros((n_sets, window))
     durations, log_durations = counts, np.zeros(n_sets)
     order = np.argsort(labels, kind="stable")
     capped = np.minimum(earlier, window - 1)[order]
-    first_square = first_sum = 0
-    for group in range(window):
+    for group, (square, part) in enumerate(blocks):
         n = group + 1
         steps = order[capped == group]
         if len(steps):
@@ -267,9 +260,9 @@ def step_moments(
                 log_durations[occupied] = np.add.reduceat(np.log(ratios), begins)
             for p in range(n):
                 unscaled = x[p] if ratio is None else dx[steps].T
-                sums[occupied, :, first_sum + p] = np.add.reduceat(unscaled, begins, axis=1).T
+                sums[occupied, :, part.start + p] = np.add.reduceat(unscaled, begins, axis=1).T
                 for q in range(n):
-                    index = first_square + p * n + q
+                    index = square.start + p * n + q
                     for pair, (a, b) in enumerate(pairs):
                         product = x[p][a] * x[q][b]
                         squares[occupied, pair, index] = np.add.reduceat(product, begins)
@@ -277,9 +270,7 @@ def step_moments(
                         product = np.einsum("as,as->s", x[p], x[q])
                         total = np.add.reduceat(product, begins)
                         squares[occupied, 0, index] = total
-                        squares[occupied, 0, first_square + q * n + p] = total
-        first_square += n * n
-        first_sum += n
+                        squares[occupied, 0, square.start + q * n + p] = total
     return StepMoments(squares, sums, counts, durations, log_durations, tau)
 
 

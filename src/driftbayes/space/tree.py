@@ -13,7 +13,7 @@ from driftbayes.comparison.dependence import quick_dependence
 from driftbayes.comparison.hypotheses import check_names, make_hypotheses
 from driftbayes.comparison.prunings import Prunings, average_prunings
 from driftbayes.comparison.regions import not_a_plane, season_numbers
-from driftbayes.data.sampling import Cut, Displacements, displacements, sampled_runs
+from driftbayes.data.sampling import Cut, Displacements, displacements, ragged_arange, sampled_runs
 from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError
@@ -33,7 +33,6 @@ from driftbayes.space.cells import (
 )
 from driftbayes.space.grouped import GroupedSteps, leaf_window
 from driftbayes.space.leaves import Leaves, solve_leaves
-from driftbayes.space.moments import predecessors
 from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -334,7 +333,7 @@ def map_tree(
     longest = int(data.row_sizes.max())
     windows = {h.name: leaf_window(h, longest, is_regular=data.is_regular) for h in hypotheses}
     apart = any("anisotropic" in h.name for h in hypotheses)
-    places, is_lonlat = _places(trajectories, data, tau, n_tau)
+    places, is_lonlat = _places(data)
     box = box_around(places, is_lonlat=is_lonlat)
     slow = not all(is_fast(h) for h in hypotheses)
     deepest = _depth(data, box, depth, slow=slow)
@@ -393,21 +392,12 @@ def map_tree(
     return TreeMap(*fields, fine=(grid, *visited), attributes=attributes)
 
 
-def _places(
-    trajectories: Trajectories, data: Displacements, tau: float | None, n_tau: int | None
-) -> tuple[FloatArray, bool]:
+def _places(data: Displacements) -> tuple[FloatArray, bool]:
     """Return the start positions of steps: longitudes and latitudes, or positions on a plane."""
-    lonlat, ground = trajectories.lonlat, data.ground
     # In a file with both x, y and degrees, positions are on the plane of the file.
-    if lonlat is None or ground is None or ground.frame != "local":
+    if data.lonlat is None or data.ground is None or data.ground.frame != "local":
         return data.origin, False
-    return lonlat[_rows(trajectories, tau, n_tau)], True
-
-
-def _rows(trajectories: Trajectories, tau: float | None, n_tau: int | None) -> IntArray:
-    """Return the row of the trajectories at which each step begins."""
-    runs = sampled_runs(trajectories, tau, Cut(n_tau, "all"))
-    return runs.rows[np.repeat(runs.firsts, runs.n_steps) + predecessors(runs.n_steps)]
+    return data.lonlat, True
 
 
 def _depth(data: Displacements, box: Box, requested: int | None, *, slow: bool) -> int:
@@ -453,7 +443,9 @@ def _rival_groups(
     if data.n_particles > 1:
         groups["particles"] = np.unique(particle, return_inverse=True)[1].ravel()
     if trajectories.provenance.get("time_origin") and trajectories.time_unit == "s":
-        season = season_numbers(trajectories)[_rows(trajectories, tau, n_tau)]
+        runs = sampled_runs(trajectories, tau, Cut(n_tau, "all"))
+        rows = runs.rows[np.repeat(runs.firsts, runs.n_steps) + ragged_arange(runs.n_steps)]
+        season = season_numbers(trajectories)[rows]
         distinct, numbers = np.unique(season, return_inverse=True)
         if len(distinct) > 1:
             groups["seasons"] = numbers.ravel()

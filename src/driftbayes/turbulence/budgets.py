@@ -6,7 +6,7 @@ a difference of energies, so that the changes sum exactly to the change over the
 
 __all__ = ["Budget", "FlowStatistics", "Spectra", "flow_statistics", "spectra", "step_budget"]
 
-from dataclasses import fields
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ def enstrophy_mean(grid: Grid, zeta: Modes) -> Scalar:
     return 0.5 * grid.mean_square(zeta)
 
 
-class FlowStatistics(eqx.Module):
+class FlowStatistics(NamedTuple):
     r"""Statistics of the flow at one instant.
 
     Args:
@@ -82,7 +82,7 @@ def flow_statistics(flow: Flow, zeta: Modes, q: Points) -> FlowStatistics:
     )
 
 
-class Budget(eqx.Module):
+class Budget(NamedTuple):
     """Change over one step of energy or enstrophy per unit area, by cause.
 
     Args:
@@ -146,7 +146,7 @@ def shells(grid: Grid) -> IntArray:
     return np.floor(grid.kmag + 0.5).astype(np.int64)
 
 
-class Spectra(eqx.Module):
+class Spectra(NamedTuple):
     r"""Sums over rings $k - \tfrac12 \le |\mathbf k| < k + \tfrac12$, k = 0, 1, ...
 
     Args:
@@ -161,11 +161,6 @@ class Spectra(eqx.Module):
     enstrophy: Float[Array, " shell"]
     transfer: Float[Array, " shell"]
     flux: Float[Array, " shell"]
-
-    @classmethod
-    def kinds(cls) -> tuple[str, ...]:
-        """Return the names of the spectra."""
-        return tuple(field.name for field in fields(cls))
 
 
 def spectra(flow: Flow, zeta: Modes, q: Points) -> Spectra:
@@ -193,7 +188,7 @@ _CAUSES = ("linear", "advection", "filter", "injection", "residual")
 # Columns of the diagnostics.
 ROW = (
     "time",
-    *(field.name for field in fields(FlowStatistics)),
+    *FlowStatistics._fields,
     *(f"{what}_{cause}_rate" for what in ("energy", "enstrophy") for cause in _CAUSES),
 )
 
@@ -204,7 +199,6 @@ def diagnostics_row(flow: Flow, state: FlowState) -> Float[Array, " column"]:
     q = flow.velocity(state.zeta)
     statistics = flow_statistics(flow, state.zeta, q)
     budgets = step_budget(flow, state, q)
-    values = [state.step * flow.dt]
-    values += [getattr(statistics, field.name) for field in fields(FlowStatistics)]
+    values = [state.step * flow.dt, *statistics]
     values += [getattr(budget, cause) / flow.dt for budget in budgets for cause in _CAUSES]
     return jnp.stack(values)

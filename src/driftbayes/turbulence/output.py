@@ -325,7 +325,7 @@ class RunOutput:
         dataset = xr.Dataset(variables, coords=times, attrs=self._attributes)
         write_netcdf(dataset, self.directory / DIAGNOSTICS)
         if len(spectra):
-            kinds = {name: (("time", "k"), spectra[:, i]) for i, name in enumerate(Spectra.kinds())}
+            kinds = {name: (("time", "k"), spectra[:, i]) for i, name in enumerate(Spectra._fields)}
             axes = {"time": self._snapshot_times(len(spectra)), "k": np.arange(spectra.shape[-1])}
             dataset = xr.Dataset(kinds, coords=axes, attrs=self._attributes)
             write_netcdf(dataset, self.directory / SPECTRA)

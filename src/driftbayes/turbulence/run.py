@@ -240,8 +240,7 @@ def _snapshot(
     flow: Flow, state: FlowState
 ) -> tuple[Float[Array, "y x"], Float[Array, "kind shell"]]:
     rings = spectra(flow, state.zeta, flow.velocity(state.zeta))
-    values = jnp.stack([getattr(rings, name) for name in Spectra.kinds()])
-    return flow.grid.to_points(state.zeta), values
+    return flow.grid.to_points(state.zeta), jnp.stack(rings)
 
 
 def _initial_vorticity(
@@ -275,7 +274,7 @@ def _initial_checkpoint(
         written=0,
         waiting=np.zeros((0, config.particles, 4)),
         rows=np.zeros((0, len(ROW))),
-        spectra=np.zeros((0, len(Spectra.kinds()), int(shells(flow.grid).max()) + 1)),
+        spectra=np.zeros((0, len(Spectra._fields), int(shells(flow.grid).max()) + 1)),
         config=config.to_json(),
     )
 

@@ -233,7 +233,7 @@ class Analysis:
         parts = [(r.scaling.energy_mean, r.scaling.enstrophy_mean) for r in self.realisations]
         return Scaling(*np.mean(parts, axis=0).tolist())
 
-    def stack(self, of: Callable[[Realisation], FloatArray]) -> FloatArray:
+    def stack(self, of: Callable[[Realisation], FloatArray | float]) -> FloatArray:
         """Return a quantity of every realisation, (realisation, ...)."""
         return np.stack([np.asarray(of(r)) for r in self.realisations])
 

@@ -2,7 +2,7 @@
 
 __all__ = ["claims", "consistent_from", "log_slope", "spectrum_slope"]
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,14 +44,14 @@ def _flow(analysis: Analysis) -> list[Claim]:
     config = analysis.results.config(analysis.realisations[0].name)
     turns = config["spin_up"] / _UNIT
     own = config["spin_up"] / analysis.scaling.eddy_turnover_time
-    inner = _over(analysis, lambda r: spectrum_slope(r, 10, 60))
-    outer = _over(analysis, lambda r: spectrum_slope(r, 70, 250))
-    tail = _over(analysis, lambda r: spectrum_slope(r, 128, 300))
-    peak = _over(analysis, lambda r: _spectrum_peak(r, "energy_spectrum"))
-    peak_then = _over(analysis, lambda r: _spectrum_peak(r, "energy_spectrum_at_release"))
-    energy = _over(analysis, lambda r: r.scaling.energy_mean)
-    enstrophy = _over(analysis, lambda r: r.scaling.enstrophy_mean)
-    drift = _over(analysis, _energy_drift)
+    inner = analysis.stack(lambda r: spectrum_slope(r, 10, 60))
+    outer = analysis.stack(lambda r: spectrum_slope(r, 70, 250))
+    tail = analysis.stack(lambda r: spectrum_slope(r, 128, 300))
+    peak = analysis.stack(lambda r: _spectrum_peak(r, "energy_spectrum"))
+    peak_then = analysis.stack(lambda r: _spectrum_peak(r, "energy_spectrum_at_release"))
+    energy = analysis.stack(lambda r: r.scaling.energy_mean)
+    enstrophy = analysis.stack(lambda r: r.scaling.enstrophy_mean)
+    drift = analysis.stack(_energy_drift)
     return [
         Claim(
             "spin-up of about 6800 eddy turnover times",
@@ -96,10 +96,10 @@ def _flow(analysis: Analysis) -> list[Claim]:
 
 
 def _motion(analysis: Analysis) -> list[Claim]:
-    early = _over(analysis, lambda r: _decay_rate(r, 0.1, 0.3))
-    late = _over(analysis, lambda r: _decay_rate(r, 1.0, 3.0))
-    short = _over(analysis, lambda r: _diffusivity_slope(r, 0.02, 0.04))
-    long = _over(analysis, lambda r: _diffusivity_slope(r, 9.0, 18.0))
+    early = analysis.stack(lambda r: _decay_rate(r, 0.1, 0.3))
+    late = analysis.stack(lambda r: _decay_rate(r, 1.0, 3.0))
+    short = analysis.stack(lambda r: _diffusivity_slope(r, 0.02, 0.04))
+    long = analysis.stack(lambda r: _diffusivity_slope(r, 9.0, 18.0))
     best = [_own_curve_is_closest(analysis, turns) for turns in _DRAWN]
     return [
         Claim(
@@ -125,7 +125,7 @@ def _motion(analysis: Analysis) -> list[Claim]:
 
 
 def _brownian(analysis: Analysis) -> list[Claim]:
-    begins = _over(analysis, lambda r: consistent_from(r.exact, "brownian", ["kappa"]))
+    begins = analysis.stack(lambda r: consistent_from(r.exact, "brownian", ["kappa"]))
     kappa = analysis.along("exact", "brownian", "map", "kappa")[:, -1]
     ratio = 100 * (kappa / _PRIOR_KAPPA - 1)
     taylor, finite = np.transpose([_taylor_diffusivities(r) for r in analysis.realisations])
@@ -154,9 +154,9 @@ def _brownian(analysis: Analysis) -> list[Claim]:
 
 
 def _langevin(analysis: Analysis) -> list[Claim]:
-    begins = _over(analysis, lambda r: consistent_from(r.exact, "langevin", ["gamma", "k"]))
-    k_begins = _over(analysis, lambda r: consistent_from(r.exact, "langevin", ["k"]))
-    kappa_begins = _over(analysis, lambda r: consistent_from(r.exact, "brownian", ["kappa"]))
+    begins = analysis.stack(lambda r: consistent_from(r.exact, "langevin", ["gamma", "k"]))
+    k_begins = analysis.stack(lambda r: consistent_from(r.exact, "langevin", ["k"]))
+    kappa_begins = analysis.stack(lambda r: consistent_from(r.exact, "brownian", ["kappa"]))
     modes = analysis.along("exact", "langevin", "map", "gamma")
     gamma = {turns: modes[:, analysis.index(turns)] for turns in _DRAWN}
     sd = analysis.along("exact", "langevin", "posterior_sd", "gamma").mean(axis=0)
@@ -276,10 +276,6 @@ def _comparison(analysis: Analysis) -> list[Claim]:
             yes(number.min() > 0.8 * spread.n_particles),
         ),
     ]
-
-
-def _over(analysis: Analysis, of: Callable[[Realisation], float]) -> FloatArray:
-    return np.array([of(r) for r in analysis.realisations], dtype=float)
 
 
 def _pm(values: FloatArray, digits: int) -> str:

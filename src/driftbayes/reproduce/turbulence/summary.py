@@ -97,7 +97,7 @@ def _flow_variables(directory: Path, config: RunConfig) -> dict[str, Any]:
     times = rings["time"].values
     release = int(np.argmin(np.abs(times - config.spin_up)))
     variables["k"] = ("k", rings["k"].values)
-    for name in Spectra.kinds():
+    for name in Spectra._fields:
         values = rings[name].values
         variables[f"{name}_spectrum"] = ("k", values[release:].mean(axis=0))
         variables[f"{name}_spectrum_sd"] = ("k", values[release:].std(axis=0))
@@ -277,11 +277,9 @@ def condense(summary: "xr.Dataset", n_particles: int) -> "xr.Dataset":
 
 def _estimates(data: Sequence[ReducedDisplacements]) -> dict[str, FloatArray]:
     # A scan sorts by tau; restore the order of `data`.
-    order = np.argsort([d.tau for d in data], kind="stable")
-    out = {name: np.empty(len(data)) for name in ESTIMATES}
-    for name, values in estimates_of(scan_displacements(data, both_models())).items():
-        out[name][order] = values
-    return out
+    back = np.argsort(np.argsort([d.tau for d in data], kind="stable"))
+    estimates = estimates_of(scan_displacements(data, both_models()))
+    return {name: values[back] for name, values in estimates.items()}
 
 
 def estimates_of(scan: Scan) -> dict[str, FloatArray]:

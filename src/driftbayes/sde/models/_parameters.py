@@ -1,9 +1,12 @@
-"""Parameters common to several equations, with the units and prior rules of Langevin's equation."""
+"""Parameters and terms of Langevin's equation, common to several equations."""
 
-__all__ = ["LANGEVIN", "merged"]
+__all__ = ["LANGEVIN", "friction", "merged", "white_noise"]
 
 from collections.abc import Mapping
 from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
 
 from driftbayes.errors import DriftbayesError, expect
 from driftbayes.models import Parameter
@@ -12,6 +15,16 @@ LANGEVIN = {
     "gamma": Parameter("γ", "inverse decorrelation time of the velocity", 0, -1),
     "k": Parameter("k", "long-time diffusivity, Var(Δx_i) → 2kτ per axis", 2, -1),
 }
+
+
+def friction(x: Array, u: Array, t: Array, theta: Any, *v: Array) -> Array:
+    """Return the drift of Langevin's equation."""
+    return -theta.gamma * u
+
+
+def white_noise(x: Array, u: Array, t: Array, theta: Any, *v: Array) -> Array:
+    """Return the diffusion of Langevin's equation."""
+    return theta.gamma * jnp.sqrt(2 * theta.k)
 
 
 def merged(own: Mapping[str, Any], further: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -10,16 +10,12 @@ from jaxtyping import Array
 from driftbayes.models import Parameter
 from driftbayes.sde.law import Hidden
 from driftbayes.sde.model import SDE
-from driftbayes.sde.models._parameters import LANGEVIN
-
-
-def _drift(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
-    return -theta.gamma * u
+from driftbayes.sde.models._parameters import LANGEVIN, friction, white_noise
 
 
 def _diffusion(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
     scatter = theta.intermittency
-    return theta.gamma * jnp.sqrt(2 * theta.k) * jnp.exp(0.5 * scatter * v[0] - 0.25 * scatter**2)
+    return white_noise(x, u, t, theta) * jnp.exp(0.5 * scatter * v[0] - 0.25 * scatter**2)
 
 
 def relaxation(v: Array, x: Array, u: Array, t: Array, theta: Any) -> Array:
@@ -56,7 +52,7 @@ def fluctuating_dissipation() -> SDE:
         ['gamma', 'k', 'intermittency', 'renewal']
     """
     return SDE(
-        _drift,
+        friction,
         _diffusion,
         {
             **LANGEVIN,

@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from driftbayes.models import Parameter
 from driftbayes.sde.model import SDE
+from driftbayes.sde.models._parameters import white_noise
 
 # Gauss–Legendre rule over speeds, in units of the width of their density.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -19,10 +20,6 @@ _NODES, _WEIGHTS = 4.5 * (1 + _NODES), 4.5 * _WEIGHTS
 def _drift(x: Array, u: Array, t: Array, theta: Any) -> Array:
     nonlinear_term = theta.nonlinearity * jnp.sum(u**2) / (theta.gamma * theta.k)
     return -theta.gamma * u * (1 + nonlinear_term)
-
-
-def _diffusion(x: Array, u: Array, t: Array, theta: Any) -> Array:
-    return theta.gamma * jnp.sqrt(2 * theta.k)
 
 
 def _steady_spread(x: Array, t: Array, theta: Any) -> Array:
@@ -53,7 +50,7 @@ def nonlinear_friction() -> SDE:
     """
     return SDE(
         _drift,
-        _diffusion,
+        white_noise,
         {
             "gamma": Parameter("γ", "friction rate of slow particles", 0, -1),
             "k": Parameter("k", "long-time diffusivity without the nonlinearity", 2, -1),

@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from driftbayes.models import Parameter
 from driftbayes.sde.model import SDE
-from driftbayes.sde.models._parameters import merged
+from driftbayes.sde.models._parameters import friction, merged, white_noise
 
 _OWN = {
     "gamma": Parameter("γ", "inverse decorrelation time of the velocity without force", 0, -1),
@@ -61,17 +61,14 @@ def in_potential(
     """
 
     def drift(x: Array, u: Array, t: Array, theta: Any) -> Array:
-        return -theta.gamma * u - jax.grad(potential)(x, theta)
-
-    def diffusion(x: Array, u: Array, t: Array, theta: Any) -> Array:
-        return theta.gamma * jnp.sqrt(2 * theta.k)
+        return friction(x, u, t, theta) - jax.grad(potential)(x, theta)
 
     def thermal(x: Array, t: Array, theta: Any) -> Array:
         return jnp.sqrt(theta.gamma * theta.k)
 
     return SDE(
         drift,
-        diffusion,
+        white_noise,
         merged(_OWN, parameters),
         name=name,
         summary=summary or "langevin motion in a potential",

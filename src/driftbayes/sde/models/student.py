@@ -15,7 +15,7 @@ from driftbayes.errors import DriftbayesError, shown
 from driftbayes.models import Parameter
 from driftbayes.sde.law import Hidden
 from driftbayes.sde.model import SDE
-from driftbayes.sde.models._parameters import LANGEVIN
+from driftbayes.sde.models._parameters import LANGEVIN, friction, white_noise
 from driftbayes.sde.models.dissipation import relaxation, renewal_noise, steady
 
 # Range of the interpolated intensity: a normal number exceeds it with probability 1e-15.
@@ -79,14 +79,11 @@ def student_langevin(degrees: float = 4.0) -> SDE:
         raise DriftbayesError(msg)
     log_epsilon = log_intensity(degrees)
 
-    def drift(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
-        return -theta.gamma * u
-
     def diffusion(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
-        return theta.gamma * jnp.sqrt(2 * theta.k) * jnp.exp(0.5 * log_epsilon(v[0]))
+        return white_noise(x, u, t, theta) * jnp.exp(0.5 * log_epsilon(v[0]))
 
     return SDE(
-        drift,
+        friction,
         diffusion,
         {**LANGEVIN, "renewal": Parameter("β", "decorrelation rate of the intensity", 0, -1)},
         name="student_langevin",
