@@ -234,6 +234,18 @@ def test_members_scatter_about_a_last_fix_that_has_an_error():
     assert_allclose(found.std(axis=0), error, rtol=5 / np.sqrt(2 * n))
 
 
+def test_members_move_by_rounding_if_parameters_do():
+    whole, tau, _ = tracks("regular")
+    model = model_named("langevin", MODELS)
+    gammas = 0.5 * (1 + 1e-15 * np.arange(8))
+    first, *others = (
+        forecast.ensemble([model(gamma=gamma, k=1.0)], whole, [1.0, 3.0], tau=tau)
+        for gamma in gammas
+    )
+    for other in others:
+        assert_allclose(other, first, rtol=1e-7, atol=1e-7)
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_cannot_be_had_for_an_option_is_refused_in_words(name):
     whole, tau, _ = tracks("regular")

@@ -478,11 +478,15 @@ def _last_state(model: AbstractModel, track: _Tracks) -> tuple[Array, Array]:
 
 
 def covariance_root(cov: Float[Array, "state state"]) -> Float[Array, "state state"]:
-    """Return a square root of a covariance, which may be singular."""
+    """Return a square root of a covariance, which may be singular.
+
+    That of the correlation matrix is symmetric, so that rounding changes it by rounding only.
+    """
     sd = jnp.sqrt(jnp.maximum(jnp.diag(cov), 0.0))
     inverse = jnp.where(sd > 0, 1 / jnp.where(sd > 0, sd, 1.0), 0.0)
     values, vectors = eigh(cov * jnp.outer(inverse, inverse))
-    return sd[:, None] * vectors * jnp.sqrt(jnp.maximum(values, 0.0))[None, :]
+    sizes = jnp.sqrt(jnp.maximum(values, 0.0))[None, :]
+    return sd[:, None] * ((vectors * sizes) @ vectors.T)
 
 
 def _last_rows(trajectories: Trajectories) -> IntArray:
