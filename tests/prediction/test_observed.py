@@ -6,11 +6,9 @@ option is refused in words.
 
 from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from dense_motion import SPREADS, Motion
+from dense_motion import SPREADS, Motion, state_at_the_end
 from numpy.testing import assert_allclose
 
 from driftbayes import Hypothesis, displacements, evidence
@@ -183,20 +181,17 @@ def test_predicted_displacements_are_of_the_particle_and_scored_ones_of_its_fixe
 
 def moments_of_paths(model, whole, horizons, tau):
     """Mean (particle, time, dim) and covariance (particle, time, time): a path is linear."""
-    with jax.enable_x64(True):
-        seen = forecast._past_steps(whole, tau)
-        intervals = jnp.asarray(np.diff(horizons, prepend=0.0))
-        shape = (len(horizons) + 1, 3, 2, len(model.initial_covariance()))
-        last = whole.positions[forecast._last_rows(whole)]
-        zero = np.asarray(forecast._paths(model, seen, intervals, jnp.zeros(shape)))
-        cov = np.zeros((3, len(horizons), len(horizons)))
-        for i in range(shape[0]):
-            for j in range(shape[3]):
-                kicks = np.zeros(shape)
-                kicks[i, ..., j] = 1.0
-                paths = forecast._paths(model, seen, intervals, jnp.asarray(kicks))
-                column = (np.asarray(paths) - zero)[..., 0]
-                cov += column[:, :, None] * column[:, None, :]
+    state = state_at_the_end(model, whole, tau, np.diff(horizons, prepend=0.0))
+    shape = (len(horizons) + 1, *state.mean.shape)
+    last = whole.positions[forecast._last_rows(whole)]
+    zero = state.paths(np.zeros(shape))
+    cov = np.zeros((3, len(horizons), len(horizons)))
+    for i in range(shape[0]):
+        for j in range(shape[3]):
+            kicks = np.zeros(shape)
+            kicks[i, ..., j] = 1.0
+            column = (state.paths(kicks) - zero)[..., 0]
+            cov += column[:, :, None] * column[:, None, :]
     return zero + last[:, None], cov
 
 
