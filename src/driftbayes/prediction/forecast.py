@@ -35,7 +35,6 @@ from driftbayes.likelihood.engines import FilterEngine, rows_first
 from driftbayes.likelihood.runs import make_runs
 from driftbayes.magnitudes import whole
 from driftbayes.models import AbstractModel
-from driftbayes.precision import in_double_precision
 from driftbayes.prediction.predict import Prediction, average_weights, checked_horizons
 from driftbayes.prediction.presence import Gaussians, PresenceMap, presence_map
 from driftbayes.typing import FloatArray, IntArray, StrArray
@@ -196,7 +195,6 @@ class Forecast:
         }
 
 
-@in_double_precision
 def predict_particles(
     draws_by_model: Sequence[PosteriorDraws],
     trajectories: Trajectories,
@@ -239,7 +237,6 @@ def predict_particles(
     )
 
 
-@in_double_precision
 def draw_members(
     draws_by_model: Sequence[PosteriorDraws],
     probabilities: Sequence[float] | None,
@@ -262,7 +259,6 @@ def draw_members(
     return [d.hypothesis.at(d.theta[int(u * len(d))]) for d, u in drawn]
 
 
-@in_double_precision
 def ensemble(
     members: Sequence[AbstractModel],
     trajectories: Trajectories,
@@ -309,7 +305,6 @@ def ensemble(
     return out
 
 
-@in_double_precision
 def gaussians(
     draws_by_model: Sequence[PosteriorDraws],
     trajectories: Trajectories,

@@ -26,7 +26,6 @@ from driftbayes.inference import QUANTILES, PosteriorDraws
 from driftbayes.inference.formulas import evaluate
 from driftbayes.inference.hypothesis import check_plain
 from driftbayes.models import AbstractModel
-from driftbayes.precision import in_double_precision
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray
 
@@ -196,7 +195,6 @@ class Prediction:
         }
 
 
-@in_double_precision
 def predict(
     draws_by_model: Sequence[PosteriorDraws],
     horizons: ArrayLike,
@@ -235,7 +233,6 @@ def predict(
     )
 
 
-@in_double_precision
 def predictive_mixtures(
     draws_by_model: Sequence[PosteriorDraws],
     times: FloatArray,

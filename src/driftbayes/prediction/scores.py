@@ -368,7 +368,6 @@ def _log_evidences(
     """Compute ln Z of every model for every data set, with warnings."""
     check_names(hypotheses)
     _check_scorable(hypotheses)
-    Batch.of(data)  # Raises in single precision.
     logs_by_model: dict[str, list[LogEvidences]] = {h.name: [] for h in hypotheses}
     # Models that need the same preparation share the data.
     ways: dict[Preparation, list[Hypothesis]] = {}

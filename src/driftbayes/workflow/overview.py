@@ -99,13 +99,9 @@ class Overview:
             return repeat_command("compare", self.file, {**given, "tau": "all"})
         return repeat_command("scan", self.file, {**given, "taus": taus})
 
-    @cached_property
-    def _counts(self) -> np.ndarray:
-        return np.add.reduceat(self.tracks.observed, self.tracks.starts[:-1])
-
     @property
     def _has_short(self) -> bool:
-        return bool((self._counts < 2).any())
+        return bool((self.tracks.n_positions < 2).any())
 
     @property
     def _is_coarse(self) -> bool:
@@ -177,9 +173,9 @@ class Overview:
             "n_missing": int((~tracks.observed).sum()),
             "n_gaps_in_time": None if dt is None else int(np.sum(intervals > 1.5 * dt)),
             "n_dim": tracks.n_dim,
-            "shortest": int(self._counts.min()),
-            "median_length": float(np.median(self._counts)),
-            "longest": int(self._counts.max()),
+            "shortest": int(tracks.n_positions.min()),
+            "median_length": float(np.median(tracks.n_positions)),
+            "longest": int(tracks.n_positions.max()),
             "recording_interval": dt,
             "interval_min": float(intervals.min()) if len(intervals) else None,
             "interval_max": float(intervals.max()) if len(intervals) else None,
