@@ -2,7 +2,7 @@
 
 __all__ = ["FitCheck", "ModelCheck", "check_fit"]
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,9 +27,7 @@ from driftbayes.inference import Evidence, Hypothesis, Method, as_method, eviden
 from driftbayes.magnitudes import whole
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, number, plain
-from driftbayes.typing import FloatArray
-
-Progress = Callable[[str, int, int], None]
+from driftbayes.typing import FloatArray, Progress
 
 # A quantity with a smaller adjusted p-value contradicts the model.
 LEVEL = FIT_LEVEL

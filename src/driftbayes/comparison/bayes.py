@@ -9,7 +9,7 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -29,6 +29,7 @@ from driftbayes.errors import DriftbayesError, Status, did_you_mean
 from driftbayes.inference import AnyData, Batch, Evidence, Hypothesis, Method, as_method
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, plain, to_dataframe, to_dataset, to_datatree
+from driftbayes.typing import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -398,7 +399,7 @@ def compare_hypotheses(
     seed: int = 0,
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare hypotheses on the same displacements.

@@ -11,7 +11,7 @@ __all__ = [
 ]
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,7 @@ from driftbayes.inference import Hypothesis, as_method
 from driftbayes.inference.methods import method_text
 from driftbayes.models import MODELS, model_named
 from driftbayes.precision import in_double_precision
-from driftbayes.typing import FloatArray, IntArray
-
-Progress = Callable[[str, int, int], None]
+from driftbayes.typing import FloatArray, IntArray, Progress
 
 SEASONS = ("DJF", "MAM", "JJA", "SON")
 # January first.
