@@ -223,7 +223,6 @@ def _dataset(
         "n_windows": (dims, counts[0].astype(np.int32), {"long_name": "windows that start here"}),
         "n_particles": (dims, counts[1].astype(np.int32), {"long_name": "particles among them"}),
     }
-
     comparisons, places = found.values(), tuple(zip(*found, strict=True))
 
     def add(name: str, long_name: str, unit: str | None, values: Iterable[float]) -> None:
@@ -241,12 +240,8 @@ def _dataset(
             unit = about[name].unit(trajectories.length_unit, trajectories.time_unit)
             for what, suffix in (("posterior_mean", ""), ("posterior_sd", "_sd")):
                 long_name = f"{what.replace('_', ' ')} of {name}, {model}"
-                add(
-                    f"{plain}_{name}{suffix}",
-                    long_name,
-                    unit,
-                    [getattr(e, what)[name] for e in evidences],
-                )
+                values = [getattr(e, what)[name] for e in evidences]
+                add(f"{plain}_{name}{suffix}", long_name, unit, values)
         converged = (e.status is Status.OK for e in evidences)
         add(f"{plain}_ok", f"evidence of {model} converged", None, converged)
         chances = (comparison.probabilities[model] for comparison in comparisons)
