@@ -3,7 +3,7 @@
 import numpy as np
 
 from driftbayes.inference import Batch
-from driftbayes.inference.density import Density, _density_of, _hypothesis_of
+from driftbayes.inference.density import Density, _density_of, hypothesis_of
 from driftbayes.inference.formulas import evaluate_with_sums
 from driftbayes.likelihood import SecondMoments
 from driftbayes.likelihood.engines import MomentsEngine
@@ -44,7 +44,7 @@ def log_likelihood(model, data):
     if not isinstance(data, SecondMoments):
         return model.log_likelihood(data)
     theta = np.array([[float(value) for value in model.leaves().values()]])
-    return Density(_hypothesis_of(model.template()), MomentsEngine(data)).terms(theta)[0][0]
+    return Density(hypothesis_of(model.template()), MomentsEngine(data)).terms(theta)[0][0]
 
 
 def density_of(hypothesis, data, engine="auto"):

@@ -16,7 +16,7 @@ __all__ = [
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from scipy.special import expit, gammaincinv, gammaln, log_expit, ndtri, zeta
@@ -49,14 +49,18 @@ class AbstractPrior(ABC):
     """
 
     name: ClassVar[str]
+    # Arguments of the constructor.
+    arguments: ClassVar[tuple[str, ...]]
     # Whether θ may be negative; its posterior is then summarised in θ instead of ln θ.
     is_signed: ClassVar[bool] = False
 
     def __repr__(self) -> str:
-        family, *values = self.describe(6).split(":")
-        fields = _FAMILIES[family][1]
-        numbers = ", ".join(f"{name}={value}" for name, value in zip(fields, values, strict=True))
-        return f"{type(self).__name__}({numbers})"
+        numbers = (f"{name}={_text(value, 6)}" for name, value in self._values().items())
+        return f"{type(self).__name__}({', '.join(numbers)})"
+
+    def _values(self) -> dict[str, float]:
+        """Return the arguments with which the constructor makes this prior."""
+        return {n: self.mean() if n == "mean" else getattr(self, n) for n in self.arguments}
 
     @abstractmethod
     def log_density(self, theta: Numbers) -> Numbers:
@@ -74,13 +78,14 @@ class AbstractPrior(ABC):
     def log_sd(self) -> float:
         """Return the standard deviation of ln θ, or of θ if it is signed."""
 
-    @abstractmethod
-    def rescaled(self, factor: float) -> "AbstractPrior":
+    def rescaled(self, factor: float) -> Self:
         """Return the prior of `factor` times θ, for example of θ in other units."""
+        values = self._values().items()
+        return type(self)(**{n: v if n in _UNITLESS else v * factor for n, v in values})
 
-    @abstractmethod
     def describe(self, digits: int | None = None) -> str:
         """Return the text from which `parse_prior` makes this prior, with up to `digits` digits."""
+        return ":".join((self.name, *(_text(v, digits) for v in self._values().values())))
 
     @in_double_precision
     def sample(self, key: Key, shape: tuple[int, ...] = ()) -> Numbers:
@@ -115,6 +120,7 @@ class Exponential(AbstractPrior):
     scale: float
 
     name: ClassVar[str] = "exponential"
+    arguments: ClassVar[tuple[str, ...]] = ("mean",)
 
     def __init__(self, mean: ScalarLike) -> None:
         _set(self, scale=as_float(mean))
@@ -132,12 +138,6 @@ class Exponential(AbstractPrior):
     def log_sd(self) -> float:
         return float(np.pi / np.sqrt(6.0))
 
-    def rescaled(self, factor: float) -> "Exponential":
-        return Exponential(mean=self.scale * factor)
-
-    def describe(self, digits: int | None = None) -> str:
-        return f"exponential:{_text(self.scale, digits)}"
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class Gamma(AbstractPrior):
@@ -152,6 +152,7 @@ class Gamma(AbstractPrior):
     scale: float
 
     name: ClassVar[str] = "gamma"
+    arguments: ClassVar[tuple[str, ...]] = ("shape", "mean")
 
     def __init__(self, shape: ScalarLike, mean: ScalarLike) -> None:
         _set(self, shape=as_float(shape))
@@ -174,12 +175,6 @@ class Gamma(AbstractPrior):
         # The trigamma function is ζ(2, a).
         return float(np.sqrt(zeta(2.0, self.shape)))
 
-    def rescaled(self, factor: float) -> "Gamma":
-        return Gamma(shape=self.shape, mean=self.mean() * factor)
-
-    def describe(self, digits: int | None = None) -> str:
-        return f"gamma:{_text(self.shape, digits)}:{_text(self.mean(), digits)}"
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class LogNormal(AbstractPrior):
@@ -194,6 +189,7 @@ class LogNormal(AbstractPrior):
     sigma: float
 
     name: ClassVar[str] = "lognormal"
+    arguments: ClassVar[tuple[str, ...]] = ("median", "sigma")
 
     def __init__(self, median: ScalarLike, sigma: ScalarLike) -> None:
         _set(self, median=as_float(median), sigma=as_float(sigma))
@@ -215,12 +211,6 @@ class LogNormal(AbstractPrior):
     def log_sd(self) -> float:
         return self.sigma
 
-    def rescaled(self, factor: float) -> "LogNormal":
-        return LogNormal(median=self.median * factor, sigma=self.sigma)
-
-    def describe(self, digits: int | None = None) -> str:
-        return f"lognormal:{_text(self.median, digits)}:{_text(self.sigma, digits)}"
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class Uniform(AbstractPrior):
@@ -235,6 +225,7 @@ class Uniform(AbstractPrior):
     high: float
 
     name: ClassVar[str] = "uniform"
+    arguments: ClassVar[tuple[str, ...]] = ("low", "high")
 
     def __init__(self, low: ScalarLike, high: ScalarLike) -> None:
         _set(self, low=as_float(low), high=as_float(high))
@@ -264,12 +255,6 @@ class Uniform(AbstractPrior):
         square = np.diff(ends * (logs**2 - 2 * logs + 2))[0] / width
         return float(np.sqrt(max(square - mean**2, 0.0)))
 
-    def rescaled(self, factor: float) -> "Uniform":
-        return Uniform(low=self.low * factor, high=self.high * factor)
-
-    def describe(self, digits: int | None = None) -> str:
-        return f"uniform:{_text(self.low, digits)}:{_text(self.high, digits)}"
-
     def from_unconstrained(self, z: Numbers) -> Numbers:
         return self.low + (self.high - self.low) * expit(z)
 
@@ -295,6 +280,7 @@ class Normal(AbstractPrior):
     sd: float
 
     name: ClassVar[str] = "normal"
+    arguments: ClassVar[tuple[str, ...]] = ("mean", "sd")
     is_signed: ClassVar[bool] = True
 
     def __init__(self, mean: ScalarLike, sd: ScalarLike) -> None:
@@ -313,12 +299,6 @@ class Normal(AbstractPrior):
 
     def log_sd(self) -> float:
         return self.sd
-
-    def rescaled(self, factor: float) -> "Normal":
-        return Normal(mean=self.center * factor, sd=self.sd * factor)
-
-    def describe(self, digits: int | None = None) -> str:
-        return f"normal:{_text(self.center, digits)}:{_text(self.sd, digits)}"
 
     def from_unconstrained(self, z: Numbers) -> Numbers:
         return z
@@ -341,6 +321,7 @@ class Fixed(AbstractPrior):
     value: float
 
     name: ClassVar[str] = "fixed"
+    arguments: ClassVar[tuple[str, ...]] = ("value",)
 
     def __init__(self, value: ScalarLike) -> None:
         _set(self, value=as_float(value))
@@ -360,23 +341,10 @@ class Fixed(AbstractPrior):
     def log_sd(self) -> float:
         return 0.0
 
-    def rescaled(self, factor: float) -> "Fixed":
-        return Fixed(self.value * factor)
 
-    def describe(self, digits: int | None = None) -> str:
-        return f"fixed:{_text(self.value, digits)}"
-
-
-_FAMILIES: dict[str, tuple[type[AbstractPrior], tuple[str, ...]]] = {
-    "exponential": (Exponential, ("mean",)),
-    "gamma": (Gamma, ("shape", "mean")),
-    "lognormal": (LogNormal, ("median", "sigma")),
-    "uniform": (Uniform, ("low", "high")),
-    "normal": (Normal, ("mean", "sd")),
-    "fixed": (Fixed, ("value",)),
+_FAMILIES: dict[str, type[AbstractPrior]] = {
+    family.name: family for family in (Exponential, Gamma, LogNormal, Uniform, Normal, Fixed)
 }
-
-
 # Numbers without a unit.
 _UNITLESS = ("shape", "sigma")
 
@@ -389,27 +357,29 @@ def parse_prior(text: str, convert: Callable[[str], float] = float) -> AbstractP
         convert: Converts a number with a unit, such as "10ms", to the unit of the parameter.
     """
     family, *numbers = text.split(":")
-    known = "; ".join(
-        ":".join((name, *(f.upper() for f in fields))) for name, (_, fields) in _FAMILIES.items()
-    )
+    known = "; ".join(map(_form, _FAMILIES.values()))
     if family not in _FAMILIES:
         near = did_you_mean(family, _FAMILIES)
         raise DriftbayesError(f"unknown prior {family!r} in {text!r}; known are {known}{near}")
-    make, fields = _FAMILIES[family]
-    values = _as_numbers(dict(zip(fields, numbers, strict=False)), convert)
-    if values is None or len(numbers) != len(fields):
-        msg = f"prior {text!r} must be written {':'.join((family, *(f.upper() for f in fields)))}"
-        raise DriftbayesError(msg)
+    make = _FAMILIES[family]
+    values = _as_numbers(dict(zip(make.arguments, numbers, strict=False)), convert)
+    if values is None or len(numbers) != len(make.arguments):
+        raise DriftbayesError(f"prior {text!r} must be written {_form(make)}")
     for value in values:
         if np.isfinite(value):
             checked(value, f"a number of the prior {text[:80]!r}")
-    return make(**dict(zip(fields, values, strict=True)))
+    return make(**dict(zip(make.arguments, values, strict=True)))
+
+
+def _form(family: type[AbstractPrior]) -> str:
+    """Return the form in which a prior of a family is written."""
+    return ":".join((family.name, *(name.upper() for name in family.arguments)))
 
 
 def is_signed_prior(text: str) -> bool:
     """Whether a prior, given as text, allows negative values."""
     family = _FAMILIES.get(text.partition(":")[0])
-    return family is not None and family[0].is_signed
+    return family is not None and family.is_signed
 
 
 def scaling_priors(

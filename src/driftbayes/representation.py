@@ -420,7 +420,7 @@ def table_text(table: Table, width: int) -> list[str]:
         else max(max(map(_width, column[1:]), default=0), *map(_width, _pieces(column[0])), 0)
         for column, side in zip(columns, table.sides, strict=True)
     ]
-    lines = _cut_lines([table.title], width) if table.title else []
+    lines = wrap(table.title, width, break_on_hyphens=False)
     for n_group, chosen in enumerate(_column_groups(table, whole, words, width)):
         lines += [""] if n_group else []
         sides = [table.sides[i] for i in chosen]
@@ -502,10 +502,6 @@ def _joined(pieces: Sequence[str], width: int) -> list[str]:
     return [line.strip() for line in lines]
 
 
-def _cut_lines(texts: Sequence[str], width: int) -> list[str]:
-    return [line for text in texts for line in wrap(text, width, break_on_hyphens=False)]
-
-
 def _plain(text: object, max_length: int = _MAX_NAME) -> str:
     """Convert to one line without control characters, which could move the terminal's cursor."""
     line = str(text)
@@ -523,7 +519,7 @@ def _padded(text: str, width: int, side: str) -> str:
 
 
 def _unknown(record: object, error: Exception) -> str:
-    # The record may be incomplete or traced by JAX.
+    # The record may be incomplete.
     return f"<{type(record).__name__}: cannot be shown ({type(error).__name__})>"
 
 

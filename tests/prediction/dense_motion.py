@@ -14,6 +14,8 @@ from scipy.special import gamma as gamma_function
 from scipy.special import kv
 from scipy.stats import multivariate_normal
 
+from driftbayes.prediction.forecast import _Past, rows_of
+
 
 def _langevin(t, gamma, k):
     return 2 * k * (t + np.expm1(-gamma * t) / gamma)
@@ -133,3 +135,9 @@ class Motion:
         gain = np.linalg.solve(seen @ joint @ seen.T, seen @ joint @ ahead.T).T
         mean = x[-1] + gain @ np.diff(x, axis=0)
         return mean, ahead @ joint @ ahead.T - gain @ (seen @ joint @ ahead.T)
+
+
+def state_at_the_end(model, tracks, tau, intervals):
+    """State of a forecast at the last fixes, and its motion over intervals."""
+    (state,) = _Past.of(tracks, tau).states(rows_of([model]), np.asarray(intervals))
+    return state

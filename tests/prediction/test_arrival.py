@@ -1,9 +1,7 @@
 """First arrival against closed forms: reflection, images, transforms, ballistic motion."""
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -14,7 +12,9 @@ from scipy.stats import levy
 import driftbayes as db
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
-from driftbayes.models import Langevin
+from driftbayes.inference import Hypothesis
+from driftbayes.inference.density import hypothesis_of
+from driftbayes.models import Langevin, as_template
 from driftbayes.prediction import first_passage
 from driftbayes.prediction.arrival import _early, _loss, parse_target
 from driftbayes.prediction.first_passage import average_law, brownian_arrival, brownian_law
@@ -71,19 +71,16 @@ def test_no_time_and_all_time():
 class Draws:
     """Draws of a posterior that knows the parameters."""
 
-    family: type
-    theta: dict
-    hypothesis: SimpleNamespace
+    hypothesis: Hypothesis
+    theta: np.ndarray
 
     def __len__(self):
-        return 10
-
-    def models(self):
-        return self.family(**{name: jnp.full(10, value) for name, value in self.theta.items()})
+        return len(self.theta)
 
 
 def simulated(model, times, distance, shape, n_dim=2, **theta):
-    draws = Draws(model, theta, SimpleNamespace(model=model))
+    hypothesis = hypothesis_of(as_template(model))
+    draws = Draws(hypothesis, np.tile([theta[name] for name in hypothesis.names], (10, 1)))
     law, moved = first_passage.simulated_law(
         draws, np.array(times), (distance, shape), n_dim, (1, 2)
     )

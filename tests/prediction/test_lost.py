@@ -5,6 +5,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from dense_motion import state_at_the_end
 from numpy.testing import assert_allclose
 
 import driftbayes as db
@@ -17,7 +18,6 @@ from driftbayes.likelihood.flow import flow_correlation
 from driftbayes.models import MODELS, model_named
 from driftbayes.models.options.correlated import simulate_flow
 from driftbayes.prediction.conditional import _CommonLaw, _FlowLaw, paths_of_lost, shared_motion
-from driftbayes.prediction.forecast import _past_steps, _propagate
 from driftbayes.prediction.lost import Region, find_lost
 from driftbayes.prediction.simultaneous import simultaneous_steps
 from driftbayes.priors import Exponential, Fixed, Uniform
@@ -220,9 +220,7 @@ def test_alone_a_lost_particle_continues_as_in_other_forecasts(name):
         model = model_named("two_scale", MODELS)(**values)
     else:
         model = model.base
-    times = jnp.asarray(TAU * np.arange(1, 5))
-    past = _past_steps(tracks, TAU)
-    mean, variance = (np.asarray(part) for part in _propagate(model, past, times))
+    mean, variance = state_at_the_end(model, tracks, TAU, TAU * np.arange(1, 5)).moments()
     for i in range(4):
         expected = tracks.positions[-1] + mean[0, i]
         assert_same_gaussian(paths[:, i + 1], expected, variance[0, i] * np.eye(2))

@@ -6,11 +6,9 @@ option is refused in words.
 
 from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from dense_motion import SPREADS, Motion
+from dense_motion import SPREADS, Motion, state_at_the_end
 from numpy.testing import assert_allclose
 
 from driftbayes import Hypothesis, displacements, evidence
@@ -183,20 +181,17 @@ def test_predicted_displacements_are_of_the_particle_and_scored_ones_of_its_fixe
 
 def moments_of_paths(model, whole, horizons, tau):
     """Mean (particle, time, dim) and covariance (particle, time, time): a path is linear."""
-    with jax.enable_x64(True):
-        seen = forecast._past_steps(whole, tau)
-        intervals = jnp.asarray(np.diff(horizons, prepend=0.0))
-        shape = (len(horizons) + 1, 3, 2, len(model.initial_covariance()))
-        last = whole.positions[forecast._last_rows(whole)]
-        zero = np.asarray(forecast._paths(model, seen, intervals, jnp.zeros(shape)))
-        cov = np.zeros((3, len(horizons), len(horizons)))
-        for i in range(shape[0]):
-            for j in range(shape[3]):
-                kicks = np.zeros(shape)
-                kicks[i, ..., j] = 1.0
-                paths = forecast._paths(model, seen, intervals, jnp.asarray(kicks))
-                column = (np.asarray(paths) - zero)[..., 0]
-                cov += column[:, :, None] * column[:, None, :]
+    state = state_at_the_end(model, whole, tau, np.diff(horizons, prepend=0.0))
+    shape = (len(horizons) + 1, *state.mean.shape)
+    last = whole.positions[forecast._last_rows(whole)]
+    zero = state.paths(np.zeros(shape))
+    cov = np.zeros((3, len(horizons), len(horizons)))
+    for i in range(shape[0]):
+        for j in range(shape[3]):
+            kicks = np.zeros(shape)
+            kicks[i, ..., j] = 1.0
+            column = (state.paths(kicks) - zero)[..., 0]
+            cov += column[:, :, None] * column[:, None, :]
     return zero + last[:, None], cov
 
 
@@ -232,6 +227,18 @@ def test_members_scatter_about_a_last_fix_that_has_an_error():
     error = 0.5 / np.sqrt(N_POSITIONS)
     assert_allclose(found.mean(axis=0), x.mean(axis=1), atol=5 * error / np.sqrt(n) + 1e-4)
     assert_allclose(found.std(axis=0), error, rtol=5 / np.sqrt(2 * n))
+
+
+def test_members_move_by_rounding_if_parameters_do():
+    whole, tau, _ = tracks("regular")
+    model = model_named("langevin", MODELS)
+    gammas = 0.5 * (1 + 1e-15 * np.arange(8))
+    first, *others = (
+        forecast.ensemble([model(gamma=gamma, k=1.0)], whole, [1.0, 3.0], tau=tau)
+        for gamma in gammas
+    )
+    for other in others:
+        assert_allclose(other, first, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", OTHERS)

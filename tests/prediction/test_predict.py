@@ -6,6 +6,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from dense_motion import state_at_the_end
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,8 +17,6 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.inference import QUANTILES, PosteriorDraws
 from driftbayes.models import Brownian, Langevin
 from driftbayes.prediction.forecast import (
-    _past_steps,
-    _propagate,
     ensemble,
     predict_particles,
 )
@@ -396,7 +395,7 @@ def test_particles_end_at_times_of_their_own_and_may_be_too_short_for_tau():
     assert_allclose(found.positions[:, 1, 0], np.tile(x[1, 9], (3, 1)))
     # The third has no step of tau = 1 to its name: its velocity is anybody's.
     model = Langevin(gamma=0.6, k=1.5)
-    mean, variance = _propagate(model, _past_steps(past, 1.0), np.array([1.0]))
+    mean, variance = state_at_the_end(model, past, 1.0, [1.0]).moments()
     assert_array_equal(mean[2], 0)
     assert_allclose(variance[2], msd(1.0, 0.6, 1.5), rtol=1e-9)
 

@@ -2,7 +2,7 @@
 
 __all__ = ["FitCheck", "ModelCheck", "check_fit"]
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,10 +26,8 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Evidence, Hypothesis, Method, as_method, evidence, posterior_draws
 from driftbayes.magnitudes import whole
 from driftbayes.precision import in_double_precision
-from driftbayes.representation import Described, number
-from driftbayes.typing import FloatArray
-
-Progress = Callable[[str, int, int], None]
+from driftbayes.representation import Described, number, plain
+from driftbayes.typing import FloatArray, Progress
 
 # A quantity with a smaller adjusted p-value contradicts the model.
 LEVEL = FIT_LEVEL
@@ -161,7 +159,7 @@ class ModelCheck:
         return {
             "status": self.status.value,
             "reason": self.reason,
-            "p_value": self.p_value if np.isfinite(self.p_value) else None,
+            "p_value": plain(self.p_value),
             "p_values": dict(self.p_values),
             "is_at_equal_fit": self.is_at_equal_fit,
             "unexplained": [quantity.name for quantity in self.unexplained],
@@ -179,14 +177,14 @@ class ModelCheck:
             "about": quantity.about,
             "at": quantity.at.tolist(),
             "places": list(quantity.places),
-            "observed": _plain(found.observed),
-            "low": _plain(found.band[0]),
-            "median": _plain(found.band[1]),
-            "high": _plain(found.band[2]),
-            "low_at_equal_fit": _plain(found.fitted_band[0]),
-            "high_at_equal_fit": _plain(found.fitted_band[2]),
-            "z": _plain(found.z),
-            "p_values": _plain(found.p_values),
+            "observed": plain(found.observed),
+            "low": plain(found.band[0]),
+            "median": plain(found.band[1]),
+            "high": plain(found.band[2]),
+            "low_at_equal_fit": plain(found.fitted_band[0]),
+            "high_at_equal_fit": plain(found.fitted_band[2]),
+            "z": plain(found.z),
+            "p_values": plain(found.p_values),
             "p_value_unadjusted": found.p_value,
             "p_value": self.p_values[quantity.name],
         }
@@ -466,7 +464,3 @@ def _rounded_up(value: float) -> str:
     """Round up to one digit: 1/501 is 0.002."""
     power = 10.0 ** np.floor(np.log10(value))
     return number(np.ceil(value / power * (1 - 1e-9)) * power, 1)
-
-
-def _plain(values: FloatArray) -> list[float | None]:
-    return [float(value) if np.isfinite(value) else None for value in values]

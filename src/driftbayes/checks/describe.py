@@ -57,9 +57,8 @@ def describe_check(check: FitCheck) -> Card:
         ("fingerprint", about.data_fingerprint),
     )
     others = (f"{name}: {m.verdict}" for name, m in check.models.items() if name != about.best)
-    warnings = (f"{n}: {text}" for n, e in about.evidences.items() for text in e.warnings)
     tables = (check_table(check),)
-    return Card("FitCheck", check.verdict, facts, tuple(others), tables, tuple(warnings))
+    return Card("FitCheck", check.verdict, facts, tuple(others), tables, check.warnings)
 
 
 @dataclass(frozen=True, eq=False)

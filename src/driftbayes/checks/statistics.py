@@ -65,50 +65,31 @@ def quantities(layout: Layout) -> list[Quantity]:
     spread = lags_of(layout, layout.n_steps)
     memory = lags_of(layout, layout.n_steps - 1)
     thresholds = _THRESHOLDS[layout.data.dx.size * _FRACTIONS >= _MIN_COUNT]
-    axes = np.arange(layout.n_dim)
+    axes = tuple(f"axis {axis + 1}" for axis in range(layout.n_dim))
+    beyond = tuple(f"fraction beyond {t:g} rms" for t in thresholds)
     found = [
-        Quantity(
-            "mean",
-            "the mean displacement",
-            ", ".join(f"axis {axis + 1}" for axis in axes),
-            axes.astype(np.float64),
-            tuple(f"axis {axis + 1}" for axis in axes),
-        ),
+        _by_place("mean", "the mean displacement", ", ".join(axes), axes),
         _by_lag("msd", "the mean square displacement", spread),
     ]
     if len(memory):
         found.append(_by_lag("autocovariance", "the autocovariance of displacements", memory))
-    found.append(_by_lag("kurtosis", "the kurtosis of displacements", spread, is_log=True))
-    found.append(
-        Quantity(
-            "distribution",
-            "the distribution of displacements",
-            "|Δx| over its rms",
-            thresholds,
-            tuple(f"fraction beyond {t:g} rms" for t in thresholds),
-        )
-    )
+    words = "the distribution of displacements"
+    found += [
+        _by_lag("kurtosis", "the kurtosis of displacements", spread, is_log=True),
+        Quantity("distribution", words, "|Δx| over its rms", thresholds, beyond),
+    ]
     if layout.n_particles >= _MIN_COUNT:
-        found.append(
-            Quantity(
-                "particles",
-                "the differences between particles",
-                "quantile of particles",
-                _QUANTILES,
-                tuple(f"quantile {q:g} of the relative mean square step" for q in _QUANTILES),
-                is_log=True,
-            )
-        )
+        places = tuple(f"quantile {q:g} of the relative mean square step" for q in _QUANTILES)
+        words, about = "the differences between particles", "quantile of particles"
+        found.append(Quantity("particles", words, about, _QUANTILES, places, is_log=True))
     if layout.moments is not None:
         both = ("displacements", "innovations")
         words = "the independence of particles"
-        found.append(Quantity("together", words, "steps, innovations", np.arange(2.0), both))
+        found.append(_by_place("together", words, "steps, innovations", both))
     if layout.n_dim > 1:
-        pairs = _axis_pairs(layout.n_dim)
-        words = "the isotropy of the innovations"
-        numbers = np.arange(float(len(pairs)))
         about = ", ".join(_axis_labels(layout.n_dim))
-        found.append(Quantity("axes", words, about, numbers, pairs))
+        words = "the isotropy of the innovations"
+        found.append(_by_place("axes", words, about, _axis_pairs(layout.n_dim)))
     shape = ("skewness", "kurtosis")
     words = "the shape of the innovations"
     found.append(Quantity("innovation_shape", words, ", ".join(shape), np.array([3.0, 4.0]), shape))
@@ -119,6 +100,10 @@ def quantities(layout: Layout) -> list[Quantity]:
         words = "the spread of innovations between particles"
         found.append(Quantity("innovation_particles", words, "", np.zeros(1), is_log=True))
     return found
+
+
+def _by_place(name: str, words: str, about: str, places: tuple[str, ...]) -> Quantity:
+    return Quantity(name, words, about, np.arange(float(len(places))), places)
 
 
 def _by_lag(name: str, words: str, lags: IntArray, *, is_log: bool = False) -> Quantity:

@@ -9,13 +9,12 @@ __all__ = [
 ]
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from driftbayes.comparison.hypotheses import check_names, check_prior_probabilities
@@ -29,7 +28,8 @@ from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError, Status, did_you_mean
 from driftbayes.inference import AnyData, Batch, Evidence, Hypothesis, Method, as_method
 from driftbayes.precision import in_double_precision
-from driftbayes.representation import Described, to_dataframe, to_dataset, to_datatree
+from driftbayes.representation import Described, plain, to_dataframe, to_dataset, to_datatree
+from driftbayes.typing import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -352,32 +352,27 @@ class Comparison(Described):
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as plain numbers and text."""
         models = {
-            name: {**e.to_json(), "probability": _finite(self.probabilities[name])}
+            name: {**e.to_json(), "probability": plain(self.probabilities[name])}
             for name, e in self.evidences.items()
         }
         result: dict[str, Any] = {
             **self.facts,
             "method": self.method,
             "models": models,
-            "log_bayes_factors": _finite_values(self.log_bayes_factors),
-            "log_bayes_factor_errs": _finite_values(self.log_bayes_factor_errs),
+            "log_bayes_factors": plain(self.log_bayes_factors),
+            "log_bayes_factor_errs": plain(self.log_bayes_factor_errs),
             "verdict": self.verdict,
         }
         if self.sensitivity:
-            result["prior_sensitivity"] = [
-                {**row, "log_bayes_factors": _finite_values(row["log_bayes_factors"])}
-                for row in self.sensitivity
-            ]
+            result["prior_sensitivity"] = plain(self.sensitivity)
         if self.priors_from_data is not None:
             result["priors_from_data"] = self.priors_from_data
         if self.dependence is not None:
             result["dependence"] = dict(self.dependence)
         if self.shared_motion:
-            result["shared_motion"] = {
-                pair: _finite_values(ways) for pair, ways in self.shared_motion.items()
-            }
+            result["shared_motion"] = plain(self.shared_motion)
         if self.fit_p_values:
-            result["fit_p_values"] = _finite_values(self.fit_p_values)
+            result["fit_p_values"] = plain(self.fit_p_values)
         if self.doubts:
             result["doubts"] = list(self.doubts)
         return result
@@ -404,7 +399,7 @@ def compare_hypotheses(
     seed: int = 0,
     prior_probabilities: Sequence[float] | None = None,
     sensitivity: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare hypotheses on the same displacements.
@@ -432,9 +427,7 @@ def compare_hypotheses(
     report("models", 0, len(hypotheses))
 
     def compute(hypothesis: Hypothesis) -> ScaledEvidence:
-        # A thread does not inherit double precision that a `with` block switched on.
-        with jax.enable_x64(True):  # noqa: FBT003
-            found = scaled_evidence(hypothesis, batches[hypothesis.name], groups, FACTORS, **how)
+        found = scaled_evidence(hypothesis, batches[hypothesis.name], groups, FACTORS, **how)
         done.append(hypothesis.name)
         report("models", len(done), len(hypotheses))
         return found
@@ -493,11 +486,3 @@ def _check_same_data(evidences: Sequence[Evidence]) -> None:
             f"evidences must have the same data, tau and units, got {parts}; "
             "compute them again from one set of displacements"
         )
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _finite_values(values: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: _finite(value) for name, value in values.items()}

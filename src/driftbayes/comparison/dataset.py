@@ -59,7 +59,8 @@ def scan_from_dataset(dataset: "xr.Dataset") -> tuple[tuple[Comparison, ...], di
             "read it with read_scan, or scan the data again"
         )
     try:
-        return _comparisons(dataset), _skipped(dataset)
+        skipped = json.loads(str(attributes["skipped"]))
+        return _comparisons(dataset), {float(tau): str(text) for tau, text in skipped.items()}
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         msg = f"the scan is damaged ({type(error).__name__}: {error}); scan the data again"
         raise DriftbayesError(msg) from error
@@ -79,11 +80,6 @@ def with_details(dataset: "xr.Dataset") -> "xr.Dataset":
         details[name] = [{**row, "posterior_cov": np.diag(v).tolist()} for v in variances]
     older = {"details": json.dumps(details), "skipped": "{}", "n_dim": 2}
     return dataset.assign_attrs({**older, **dataset.attrs})
-
-
-def _skipped(dataset: "xr.Dataset") -> dict[float, str]:
-    skipped = json.loads(str(dataset.attrs["skipped"]))
-    return {float(tau): str(text) for tau, text in skipped.items()}
 
 
 def _comparisons(dataset: "xr.Dataset") -> tuple[Comparison, ...]:

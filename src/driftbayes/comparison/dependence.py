@@ -50,7 +50,7 @@ import numpy as np
 from driftbayes.data.trajectories import Trajectories, check_tracks
 from driftbayes.data.units import TIME, positive_in_units, readable
 from driftbayes.errors import DriftbayesError
-from driftbayes.representation import number
+from driftbayes.representation import number, plain
 from driftbayes.typing import FloatArray, IntArray
 
 # Maximum numbers of particles and fixes in a quick estimate.
@@ -206,7 +206,7 @@ class Dependence:
             *("n_effective_mean", "n_clusters", "correlation_steps", "time_unit", "sentence"),
         )
         ends = {
-            name: {"separation": _finite(r), "correlation": _finite(c)}
+            name: {"separation": plain(r), "correlation": plain(c)}
             for name, r, c in zip(("near", "far"), self.separations, self.correlations, strict=True)
         }
         own = {name: getattr(self, name) for name in names}
@@ -475,10 +475,6 @@ def _clusters(linked: np.ndarray) -> IntArray:
 
     labels = connected_components(csr_matrix(linked), directed=False)[1]
     return np.asarray(labels, dtype=np.int64)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _between(n_particles: int, inflation: float) -> float:

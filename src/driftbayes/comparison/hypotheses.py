@@ -12,7 +12,7 @@ from driftbayes.data.units import readable
 from driftbayes.diagnostics.scales import Scales, data_scales
 from driftbayes.errors import DriftbayesError, did_you_mean, expect, shown
 from driftbayes.inference import Hypothesis
-from driftbayes.models import MODELS, AbstractModel, model_named
+from driftbayes.models import MODELS, model_named
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import AbstractPrior, Exponential, scaling_priors
 from driftbayes.representation import amount
@@ -104,8 +104,9 @@ def make_hypotheses(
         plain = {name: name.removeprefix("class_").partition("_")[0] for name in missing}
         without = [name for name in missing if plain[name] not in table]
         if without:
+            about = next(m.parameters[without[0]] for m in models if without[0] in m.parameters)
             raise DriftbayesError(
-                f"there is no default prior for {without[0]!r} ({_meaning(models, without[0])}); "
+                f"there is no default prior for {without[0]!r} ({about.meaning}); "
                 f"give one, for example {without[0]}=fixed:VALUE"
             )
         given = {**{name: table[plain[name]] for name in missing}, **given}
@@ -156,10 +157,6 @@ def _scales_text(scales: Scales, trajectories: Trajectories, tau: float | None) 
     if scales.memory is None:
         return text
     return f"{text}; rates from T = {readable(scales.memory, time, 4)}"
-
-
-def _meaning(models: Sequence[AbstractModel], name: str) -> str:
-    return next(model.parameters[name].meaning for model in models if name in model.parameters)
 
 
 def check_names(hypotheses: Sequence[Hypothesis]) -> None:

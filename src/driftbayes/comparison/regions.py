@@ -3,6 +3,7 @@
 __all__ = [
     "SEASONS",
     "cell_axes",
+    "cell_edges",
     "longitude_range",
     "map_regions",
     "not_a_plane",
@@ -10,7 +11,7 @@ __all__ = [
 ]
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,7 @@ from driftbayes.inference import Hypothesis, as_method
 from driftbayes.inference.methods import method_text
 from driftbayes.models import MODELS, model_named
 from driftbayes.precision import in_double_precision
-from driftbayes.typing import FloatArray, IntArray
-
-Progress = Callable[[str, int, int], None]
+from driftbayes.typing import FloatArray, IntArray, Progress
 
 SEASONS = ("DJF", "MAM", "JJA", "SON")
 # January first.
@@ -139,15 +138,23 @@ def _edges(place: FloatArray, cell: float, *, is_lonlat: bool) -> tuple[FloatArr
             # All around the earth: one turn, from -180.
             low[0], high[0] = -180.0, 180.0 - 1e-9 * cell
     first = np.floor(low / cell)
-    number = (np.floor(high / cell) - first + 1).astype(np.int64)
-    if number.prod() > _MAX_CELLS:
+    return cell_edges(first, (np.floor(high / cell) - first + 1).astype(np.int64), cell)
+
+
+def cell_edges(first: FloatArray, counts: IntArray, side: float) -> tuple[FloatArray, FloatArray]:
+    """Return the edges of cells along x and y; raise an error if there are too many cells.
+
+    Args:
+        first: First edge along each axis, in sides of a cell.
+        counts: Number of cells along each axis.
+        side: Side of a cell.
+    """
+    if counts.prod() > _MAX_CELLS:
         raise DriftbayesError(
-            f"cells of side {cell:g} give a map of {number.prod():,} cells, more than "
+            f"cells of side {side:g} give a map of {counts.prod():,} cells, more than "
             f"{_MAX_CELLS:,}; use larger cells, and check their unit"
         )
-    x, y = (
-        (start + np.arange(count + 1)) * cell for start, count in zip(first, number, strict=True)
-    )
+    x, y = ((start + np.arange(n + 1)) * side for start, n in zip(first, counts, strict=True))
     return x, y
 
 
@@ -216,32 +223,33 @@ def _dataset(
         "n_windows": (dims, counts[0].astype(np.int32), {"long_name": "windows that start here"}),
         "n_particles": (dims, counts[1].astype(np.int32), {"long_name": "particles among them"}),
     }
+    comparisons, places = found.values(), tuple(zip(*found, strict=True))
 
-    def add(name: str, long_name: str, unit: str | None, value: Callable[..., float]) -> None:
+    def add(name: str, long_name: str, unit: str | None, values: Iterable[float]) -> None:
         out = np.full(shape, np.nan)
-        for place, comparison in found.items():
-            out[place] = value(comparison)
+        out[places] = list(values)
         text = {"long_name": long_name} if unit is None else {"long_name": long_name, "units": unit}
         variables[name] = dims, out, text
 
     for hypothesis in hypotheses:
         model = hypothesis.name
+        evidences = [comparison.evidences[model] for comparison in comparisons]
         about = model_named(model, MODELS, trajectories.n_dim).parameters
         plain = _plain(model)
         for name in hypothesis.names:
             unit = about[name].unit(trajectories.length_unit, trajectories.time_unit)
             for what, suffix in (("posterior_mean", ""), ("posterior_sd", "_sd")):
                 long_name = f"{what.replace('_', ' ')} of {name}, {model}"
-                value = lambda c: getattr(c.evidences[model], what)[name]  # noqa: B023, E731
-                add(f"{plain}_{name}{suffix}", long_name, unit, value)
-        ok = lambda c: float(c.evidences[model].status is Status.OK)  # noqa: B023, E731
-        add(f"{plain}_ok", f"evidence of {model} converged", None, ok)
-        chance = lambda c: c.probabilities[model]  # noqa: B023, E731
-        add(f"{plain}_probability", f"probability of {model}", "1", chance)
-    for pair in next(iter(found.values())).log_bayes_factors:
-        plain = _plain(pair.replace(":", "_over_"))
-        log_k = lambda c: c.log_bayes_factors[pair]  # noqa: B023, E731
-        add(f"log_k_{plain}", f"ln K, {pair.replace(':', ' over ')}", "1", log_k)
+                values = [getattr(e, what)[name] for e in evidences]
+                add(f"{plain}_{name}{suffix}", long_name, unit, values)
+        converged = (e.status is Status.OK for e in evidences)
+        add(f"{plain}_ok", f"evidence of {model} converged", None, converged)
+        chances = (comparison.probabilities[model] for comparison in comparisons)
+        add(f"{plain}_probability", f"probability of {model}", "1", chances)
+    for pair in next(iter(comparisons)).log_bayes_factors:
+        log_k = (comparison.log_bayes_factors[pair] for comparison in comparisons)
+        name = f"log_k_{_plain(pair.replace(':', '_over_'))}"
+        add(name, f"ln K, {pair.replace(':', ' over ')}", "1", log_k)
     return xr.Dataset(variables)
 
 

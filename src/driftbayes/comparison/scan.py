@@ -3,7 +3,7 @@
 __all__ = ["Scan", "is_consistent", "provenance_attrs", "scan_displacements", "scan_hypotheses"]
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -36,13 +36,12 @@ from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import MomentsEngine
 from driftbayes.precision import in_double_precision
 from driftbayes.representation import Described, to_dataframe, to_dataset
+from driftbayes.typing import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.figure import Figure
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

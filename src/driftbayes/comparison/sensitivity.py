@@ -12,7 +12,7 @@ __all__ = [
 ]
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
@@ -36,7 +36,7 @@ from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.precision import in_double_precision
 from driftbayes.priors import Fixed, Uniform
 from driftbayes.representation import number
-from driftbayes.typing import FloatArray
+from driftbayes.typing import FloatArray, Progress
 
 # Factors on the scales of priors in a comparison, and in a table of the sensitivity.
 FACTORS = (0.25, 4.0)
@@ -212,7 +212,7 @@ def prior_sensitivity(
     factors: Sequence[float] | FloatArray = _MANY_FACTORS,
     method: Method | str = "auto",
     seed: int = 0,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> PriorSensitivity:
     r"""Compute ln K as a function of the scales of the priors.

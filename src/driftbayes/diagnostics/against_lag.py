@@ -19,6 +19,7 @@ from driftbayes.diagnostics.averages import (
 )
 from driftbayes.diagnostics.scales import data_scales, lag_steps
 from driftbayes.magnitudes import whole
+from driftbayes.representation import plain
 from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _clock(trajectories: Trajectories, seed: int) -> dict[str, Any]:
 
 def _text(values: FloatArray) -> str:
     """Format numbers as JSON for attributes of a file; null if unknown."""
-    return json.dumps([float(value) if np.isfinite(value) else None for value in values])
+    return json.dumps(plain(values))
 
 
 def _columns(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes.data.trajectories import Trajectories
+from driftbayes.diagnostics.scales import lagged_correlation
 from driftbayes.magnitudes import whole
 from driftbayes.typing import FloatArray, IntArray
 
@@ -88,16 +89,12 @@ def step_correlations(trajectories: Trajectories, n_lags: int = 4) -> tuple[Floa
     steps = steps - steps.mean(axis=0)
     n = trajectories.n_trajectories
     size = np.bincount(owner, np.sum(steps**2, axis=1), n) / max(len(steps), 1)
-    found, errors = np.empty(n_lags), np.empty(n_lags)
+    found = []
     for lag in range(1, n_lags + 1):
         pair = (owner[lag:] == owner[:-lag]) & (frame[lag:] - frame[:-lag] == lag)
-        products = np.sum(steps[lag:] * steps[:-lag], axis=1)[pair]
-        own = np.bincount(owner[lag:][pair], products, n) / max(int(pair.sum()), 1)
-        found[lag - 1] = own.sum() / size.sum() if size.sum() > 0 else np.nan
-        rest = own - found[lag - 1] * size
-        spread = np.sqrt(np.sum(rest**2) * n / (n - 1)) if n > 1 else np.nan
-        errors[lag - 1] = spread / size.sum() if size.sum() > 0 else np.nan
-    return found, errors
+        found.append(lagged_correlation(steps, owner, size, pair))
+    correlations, errors = np.array(found).T
+    return correlations, errors
 
 
 def modulation(

@@ -382,17 +382,35 @@ def _correlation(
     The error is from the differences between trajectories, but at least that of independent steps.
     """
     pair = run[lag:] == run[:-lag]
-    n_pairs, n = int(pair.sum()), len(square)
+    n_pairs = int(pair.sum())
     if n_pairs < _MIN_PAIRS:
         return 0.0, np.inf
-    products = np.sum(steps[lag:] * steps[:-lag], axis=1)[pair]
-    own = np.bincount(owner[lag:][pair], products, n) / n_pairs
-    found = float(own.sum() / square.sum())
+    found, between = lagged_correlation(steps, owner, square, pair)
     # From the actual sizes, so that one energetic trajectory does not count for all.
     sizes = np.sum(steps**2, axis=1)
     spread = np.sum((sizes[lag:] * sizes[:-lag])[pair]) / steps.shape[1]
     error = float(np.sqrt(spread) / n_pairs / square.sum())
-    if n >= _MIN_TRAJECTORIES:
-        rest = own - found * square
-        error = max(error, float(np.sqrt(np.sum(rest**2) * n / (n - 1)) / square.sum()))
-    return found, float(error)
+    return found, max(error, between) if len(square) >= _MIN_TRAJECTORIES else error
+
+
+def lagged_correlation(
+    steps: FloatArray, owner: IntArray, square: FloatArray, pair: np.ndarray
+) -> tuple[float, float]:
+    """Compute the correlation of steps a lag apart, and its error.
+
+    The error is from the differences between trajectories; NaN for one trajectory.
+
+    Args:
+        steps: Steps (step, dim).
+        owner: Trajectory of each step.
+        square: Mean square step, divided among the trajectories.
+        pair: Whether each step but the first ones makes a pair with that a lag earlier.
+    """
+    n, total, lag = len(square), float(square.sum()), len(steps) - len(pair)
+    if not total > 0:
+        return np.nan, np.nan
+    products = np.sum(steps[lag:] * steps[:-lag], axis=1)[pair]
+    own = np.bincount(owner[lag:][pair], products, n) / max(int(pair.sum()), 1)
+    found = float(own.sum()) / total
+    spread = np.sum((own - found * square) ** 2)
+    return found, float(np.sqrt(spread * n / (n - 1))) / total if n > 1 else np.nan

@@ -1,6 +1,13 @@
 """The joint density of data and parameters at many points."""
 
-__all__ = ["Density", "Points", "class_probabilities", "derived_at", "log_likelihood"]
+__all__ = [
+    "Density",
+    "Points",
+    "class_probabilities",
+    "derived_at",
+    "hypothesis_of",
+    "log_likelihood",
+]
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -229,14 +236,14 @@ def _density_of(
         )
     batch = Batch.of(data, engine, model)
     model.check_step(batch.shortest_step)
-    hypothesis = _hypothesis_of(model.template())
+    hypothesis = hypothesis_of(model.template())
     theta = np.array([[float(leaves[name]) for name in hypothesis.names]])
     return Density(hypothesis, batch.engine(0, model)), theta
 
 
 @lru_cache(maxsize=256)
-def _hypothesis_of(family: AbstractModel) -> Hypothesis:
-    """A hypothesis for the formulas of a family at any parameters; its priors are not used."""
+def hypothesis_of(family: AbstractModel) -> Hypothesis:
+    """Return a hypothesis for the formulas of a family; its priors are not to be used."""
     priors = {
         name: Exponential(1.0) if parameter.upper == np.inf else Uniform(0.0, parameter.upper)
         for name, parameter in family.parameters.items()

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from driftbayes.inference.hypothesis import Family, Hypothesis
 from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.channels import ChannelTerms, Collected
-from driftbayes.likelihood.engines import Engine
+from driftbayes.likelihood.engines import Engine, rows_first
 from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Sums
 from driftbayes.models import AbstractModel
@@ -168,8 +168,7 @@ class Rows:
         from driftbayes.kernels.autocovariance import fill_autocovariances
 
         start, extra, _ = self.starts()
-        lanes = np.moveaxis(self.lanes(np.array([tau]))[:, 0], -1, 1)
-        matrices = lanes.reshape(-1, *lanes.shape[2:])[: self.n_rows]
+        matrices = rows_first(self.lanes(np.array([tau]))[:, 0], self.n_rows)
         propagator, noise = (np.ascontiguousarray(matrices[:, i]) for i in range(2))
         out = np.empty((self.n_rows, n_lags))
         fill_autocovariances(propagator, noise, start, extra, out)
@@ -261,7 +260,10 @@ def derived(
 
 
 def evaluate(
-    hypothesis: Hypothesis, theta: FloatArray, of: Callable[[AbstractModel], tuple[Any, ...]]
+    hypothesis: Hypothesis,
+    theta: FloatArray,
+    of: Callable[..., tuple[Any, ...]],
+    *arrays: FloatArray,
 ) -> tuple[NDArray[Any], ...]:
     """Evaluate a function of the model at each θ, the first axis of every result.
 
@@ -269,8 +271,9 @@ def evaluate(
         hypothesis: Model family and prior.
         theta: Parameters, (point, parameter).
         of: A long-lived function, since compiled programs are cached by it.
+        *arrays: Further arguments of the function, one value per point, for example a duration.
     """
-    return _by_points(_model_program(of), hypothesis, _N_POINTS[0], theta)
+    return _by_points(_model_program(of), hypothesis, _N_POINTS[0], theta, *arrays)
 
 
 def evaluate_with_sums(

@@ -1,5 +1,7 @@
 r"""Compiled filters that turn steps into innovations of unit variance, and back.
 
+The same pass gives the state of each particle at its last fix, from which forecasts begin.
+
 Each lane has its own data and parameters. The conventions are those of
 `driftbayes.kernels.filter`; each direction is the inverse of the other.
 """
@@ -32,8 +34,9 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
 
     Returns:
         A function of the steps (given, which, offsets, error), the parameter values (matrices,
-        start, extra), and the results (result, variances), which it fills. The arrays `given` and
-        `result` are (step, column, lane).
+        start, extra), and the results (result, variances, covariance, means), which it fills. The
+        arrays `given` and `result` are (step, column, lane); the last two are those of the state at
+        the end of each run, relative to its last fix, (run, component, lane).
     """
     size = n * n
     mean = 2 * size
@@ -45,7 +48,7 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
     def run(steps, lanes, results):  # type: ignore[no-untyped-def]
         given, which, offsets, error = steps
         matrices, start, extra = lanes
-        result, variances = results
+        result, variances, covariance, means = results
         rows = np.zeros(n_rows * LANES, dtype=matrices.dtype)
         for r in range(offsets.shape[0] - 1):
             first, last = offsets[r], offsets[r + 1]
@@ -78,6 +81,11 @@ def innovation_kernel(n: int, n_columns: int, *, backwards: bool) -> Callable[..
                             result[s, c, lane] = innovation / sd
                         update_mean(rows, moved, gain, innovation, x, mean + c * n, n, lane)
                     update_covariance(rows, gain, fix * one_over, n, lane)
+            for lane in range(LANES):
+                for i in range(size):
+                    covariance[r, i, lane] = rows[i * LANES + lane]
+                for i in range(n_columns * n):
+                    means[r, i, lane] = rows[(mean + i) * LANES + lane]
 
     return run
 

@@ -11,8 +11,10 @@ __all__ = [
     "MomentsEngine",
     "ToeplitzEngine",
     "lanes_last",
+    "rows_first",
 ]
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -218,6 +220,24 @@ class FilterEngine:
         """Compute steps from their innovations of unit variance, the inverse of `whiten`."""
         return self._transform(formulas, kicks, backwards=True)[0]
 
+    def last_states(self, formulas: Formulas) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield the state at the last fix of each run given all its steps, for each row.
+
+        Yields:
+            Means, (run, column, state), and covariances, (run, state, state). Positions are
+            relative to the last fix.
+        """
+        from driftbayes.kernels.filter import LANES
+
+        columns = self.runs.columns
+        for low in range(0, formulas.n_rows, LANES):
+            part = formulas.part(slice(low, low + LANES))
+            steps = np.broadcast_to(columns, (part.n_rows, *columns.shape))
+            *_, means, covariances = _transform_block(
+                self.runs, steps, *self._lanes(part), backwards=False
+            )
+            yield from zip(means, covariances, strict=True)
+
     def _transform(
         self, formulas: Formulas, given: NDArray[Any], *, backwards: bool
     ) -> tuple[NDArray[Any], FloatArray]:
@@ -229,7 +249,7 @@ class FilterEngine:
             low: int, matrices: NDArray[Any], start: NDArray[Any], extra: FloatArray
         ) -> None:
             block = slice(low, low + LANES)
-            found[block], variances[block] = _transform_block(
+            found[block], variances[block], *_ = _transform_block(
                 self.runs, given[block], matrices, start, extra, backwards=backwards
             )
 
@@ -270,6 +290,12 @@ def lanes_last(values: NDArray[Any], n_blocks: int) -> NDArray[Any]:
     return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
 
 
+def rows_first(values: NDArray[Any], n_rows: int) -> NDArray[Any]:
+    """Reorder (block, ..., lane) to (row, ...), the inverse of `lanes_last`."""
+    rows = np.moveaxis(values, -1, 1)
+    return rows.reshape(-1, *rows.shape[2:])[:n_rows]
+
+
 def _filter(
     runs: Runs,
     matrices: NDArray[Any],
@@ -307,8 +333,11 @@ def _transform_block(
     extra: FloatArray,
     *,
     backwards: bool,
-) -> tuple[NDArray[Any], FloatArray]:
-    """Compute innovations of at most LANES data sets, or steps from them, and variances."""
+) -> tuple[NDArray[Any], FloatArray, NDArray[Any], NDArray[Any]]:
+    """Compute innovations of at most LANES data sets, or steps from them, and variances.
+
+    Also return means and covariances of the state at the end of each run, by data set.
+    """
     from driftbayes.kernels.filter import LANES
     from driftbayes.kernels.innovations import innovation_kernel
 
@@ -316,11 +345,19 @@ def _transform_block(
     lanes = lanes_last(given, 1)[0]
     found, variances = np.empty_like(lanes), np.empty((n_steps, LANES))
     n_state = round(np.sqrt(len(start) / LANES))
+    covariance, means = (
+        np.empty((len(runs.slot), size * n_state, LANES), dtype=matrices.dtype)
+        for size in (n_state, n_columns)
+    )
     kernel = innovation_kernel(n_state, n_columns, backwards=backwards)
     kernel(
-        (lanes, runs.which, runs.offsets, runs.error), (matrices, start, extra), (found, variances)
+        (lanes, runs.which, runs.offsets, runs.error),
+        (matrices, start, extra),
+        (found, variances, covariance, means),
     )
-    return np.moveaxis(found, -1, 0)[:n_sets], variances.T[:n_sets]
+    states = (np.moveaxis(part, -1, 0)[:n_sets] for part in (means, covariance))
+    by_run = (part.reshape(n_sets, len(runs.slot), -1, n_state) for part in states)
+    return np.moveaxis(found, -1, 0)[:n_sets], variances.T[:n_sets], *by_run
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,7 @@ from driftbayes.data.sampling import Displacements
 from driftbayes.data.trajectories import GRID_TOLERANCE
 from driftbayes.errors import DriftbayesError
 from driftbayes.kernels.compiled import run_in_threads
+from driftbayes.likelihood.engines import rows_first
 from driftbayes.likelihood.flow_errors import NoisyStep, noisy_products, regression_on_old
 from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Formulas, NumberedFormulas, Sums
@@ -378,8 +379,7 @@ class FlowEngine:
         assert isinstance(formulas, NumberedFormulas)
         n_rows = formulas.n_rows
         numbers = formulas.numbers()
-        lanes = np.moveaxis(formulas.lanes(np.array([self.tau]))[:, 0], -1, 1)
-        both = lanes.reshape(-1, *lanes.shape[2:])[:n_rows]
+        both = rows_first(formulas.lanes(np.array([self.tau]))[:, 0], n_rows)
         start, extra, _ = formulas.starts()
         shapes = zip(*(part.tolist() for part in numbers), strict=True)
         tasks = list(zip(both, start, shapes, strict=True))

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import rel_entr
@@ -176,4 +175,4 @@ def _loss(p: float, q: float) -> float:
 
 
 def _is_brownian(draws: PosteriorDraws) -> bool:
-    return isinstance(draws.hypothesis.at(jnp.asarray(draws.theta[0])).motion(), Brownian)
+    return isinstance(draws.hypothesis.model.motion(), Brownian)

@@ -23,12 +23,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import block_diag, cho_factor, cho_solve, cholesky, solve_triangular
 
+from driftbayes.likelihood.engines import rows_first
 from driftbayes.likelihood.flow import check_smoothness
 from driftbayes.models import AbstractModel
+from driftbayes.prediction.forecast import rows_of
 from driftbayes.prediction.simultaneous import SimultaneousSteps
 from driftbayes.typing import FloatArray, IntArray
 
@@ -66,16 +67,14 @@ def shared_motion(
         tau: Sampling time.
         period: Period of the domain along each axis, None where it is not periodic.
     """
-
-    def matrices(part: AbstractModel) -> _Matrices:
-        a, q = part.transition(jnp.asarray(tau))
-        return np.asarray(a), np.asarray(q), np.asarray(part.initial_covariance())
-
-    if model.kind == "flow":
-        numbers = tuple(float(value) for value in model.trajectory_numbers())
-        return SharedMotion(matrices(model), None, numbers, period)
-    own, common = model.components()
-    return SharedMotion(matrices(own), matrices(common), None)
+    rows = rows_of([model])
+    motions = rows_first(rows.lanes(np.array([tau]))[:, 0], rows.n_rows)
+    starts, *_ = rows.starts()
+    own, *common = ((a, q, start) for (a, q), start in zip(motions, starts, strict=True))
+    if common:
+        return SharedMotion(own, common[0], None)
+    shape = tuple(float(part[0]) for part in rows.numbers())
+    return SharedMotion(own, None, shape, period)
 
 
 # States before and after a step, (state, column, path), by number of the step.

@@ -19,18 +19,14 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from numpy.typing import ArrayLike
 from scipy.special import erfc, gamma, jn_zeros, jv
 
 from driftbayes.inference import PosteriorDraws
+from driftbayes.inference.formulas import Rows
 from driftbayes.inference.hypothesis import check_plain
-from driftbayes.models import AbstractModel
-from driftbayes.precision import in_double_precision
+from driftbayes.likelihood.engines import rows_first
 from driftbayes.prediction.forecast import covariance_root, philox
 from driftbayes.typing import FloatArray
 
@@ -134,19 +130,6 @@ def _empirical_law(hits: FloatArray) -> Law:
     return law
 
 
-@eqx.filter_jit
-def _matrices(models: AbstractModel, step: Array) -> tuple[Array, Array, Array]:
-    """Propagator of a step, and roots of the covariances of its noise and of the start."""
-
-    def of(model: AbstractModel) -> tuple[Array, Array, Array]:
-        motion = model.motion()
-        a, q = motion.transition(step)
-        return a, covariance_root(q), covariance_root(motion.initial_covariance())
-
-    return jax.vmap(of)(models)
-
-
-@in_double_precision
 def _first_hits(
     draws: PosteriorDraws,
     grid: tuple[float, int],
@@ -158,8 +141,10 @@ def _first_hits(
     (end, n_steps), (distance, shape) = grid, target
     step = end / n_steps
     of = np.arange(_N_PATHS) % len(draws)
-    found = _matrices(draws.models(), jnp.asarray(step))
-    a, root, start = (np.asarray(matrices)[of] for matrices in found)
+    rows = Rows(draws.hypothesis, draws.theta)
+    motion = rows_first(rows.lanes(np.array([step]))[:, 0], rows.n_rows)
+    a = motion[of, 0]
+    root, start = (covariance_root(part)[of] for part in (motion[:, 1], rows.starts()[0]))
     rng = np.random.Generator(philox(*seed))
     size = (_N_PATHS, 1 if shape == "line" else n_dim, a.shape[-1])
     state = np.einsum("pij,paj->pai", start, rng.standard_normal(size))

@@ -3,24 +3,22 @@
 __all__ = [
     "Forecast",
     "ParticleForecast",
+    "covariance_root",
     "draw_members",
     "ensemble",
     "gaussians",
     "philox",
     "predict_particles",
+    "rows_of",
 ]
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from driftbayes.data.sampling import Displacements, displacements
@@ -30,11 +28,13 @@ from driftbayes.data.trajectories import Trajectories
 from driftbayes.data.units import cell_side, readable
 from driftbayes.errors import DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
+from driftbayes.inference.density import hypothesis_of
+from driftbayes.inference.formulas import Rows
 from driftbayes.inference.hypothesis import check_plain, check_plain_models
-from driftbayes.inference.symmetric import eigh
+from driftbayes.likelihood.engines import FilterEngine, rows_first
+from driftbayes.likelihood.runs import make_runs
 from driftbayes.magnitudes import whole
 from driftbayes.models import AbstractModel
-from driftbayes.precision import in_double_precision
 from driftbayes.prediction.predict import Prediction, average_weights, checked_horizons
 from driftbayes.prediction.presence import Gaussians, PresenceMap, presence_map
 from driftbayes.typing import FloatArray, IntArray, StrArray
@@ -195,7 +195,6 @@ class Forecast:
         }
 
 
-@in_double_precision
 def predict_particles(
     draws_by_model: Sequence[PosteriorDraws],
     trajectories: Trajectories,
@@ -238,7 +237,6 @@ def predict_particles(
     )
 
 
-@in_double_precision
 def draw_members(
     draws_by_model: Sequence[PosteriorDraws],
     probabilities: Sequence[float] | None,
@@ -258,10 +256,9 @@ def draw_members(
     # The last edge is omitted: rounding may leave the sum below one.
     choice = np.searchsorted(np.cumsum(weights)[:-1], uniforms[:, 0], side="right")
     drawn = [(draws_by_model[m], u) for m, u in zip(choice, uniforms[:, 1], strict=True)]
-    return [d.hypothesis.at(jnp.asarray(d.theta[int(u * len(d))])) for d, u in drawn]
+    return [d.hypothesis.at(d.theta[int(u * len(d))]) for d, u in drawn]
 
 
-@in_double_precision
 def ensemble(
     members: Sequence[AbstractModel],
     trajectories: Trajectories,
@@ -293,19 +290,21 @@ def ensemble(
     check_plain_models(members, _PURPOSE, state_space=True)
     times = checked_horizons(horizons)
     last = trajectories.positions[_last_rows(trajectories)]
-    intervals = np.diff(times, prepend=0.0)
     out = np.empty((len(members), len(last), len(times), trajectories.n_dim))
-    tracks = _past_steps(trajectories, tau)
+    past = _Past.of(trajectories, tau)
+    families: dict[AbstractModel, list[int]] = {}
     for i, model in enumerate(members):
-        n_state = _n_state(model.template())
-        shape = (len(times) + 1, len(last), trajectories.n_dim, n_state)
-        kicks = np.random.Generator(philox(seed, i)).standard_normal(shape)
-        out[i] = _paths(model, tracks, jnp.asarray(intervals), jnp.asarray(kicks))
+        families.setdefault(model.template(), []).append(i)
+    for numbers in families.values():
+        rows = rows_of([members[i] for i in numbers])
+        for i, state in zip(numbers, past.states(rows, np.diff(times, prepend=0.0)), strict=True):
+            shape = (len(times) + 1, *state.mean.shape)
+            kicks = np.random.Generator(philox(seed, i)).standard_normal(shape)
+            out[i] = state.paths(kicks)
     out += last[:, None, :]
     return out
 
 
-@in_double_precision
 def gaussians(
     draws_by_model: Sequence[PosteriorDraws],
     trajectories: Trajectories,
@@ -334,155 +333,127 @@ def gaussians(
     weights = average_weights(draws_by_model, probabilities)
     last = trajectories.positions[_last_rows(trajectories)]
     means, sds, shares = [], [], []
-    tracks = _past_steps(trajectories, tau)
+    past = _Past.of(trajectories, tau)
     for draws, weight in zip(draws_by_model, weights, strict=True):
         # Models of zero weight are not computed.
         if weight == 0:
             continue
         theta = draws.theta[:n_draws]
-        for values in theta:
-            model = draws.hypothesis.at(jnp.asarray(values))
-            mean, variance = _propagate(model, tracks, jnp.asarray(times))
-            means.append(np.asarray(mean) + last[:, None, :])
-            sds.append(np.sqrt(np.asarray(variance)))
+        for state in past.states(Rows(draws.hypothesis, theta), times):
+            mean, variance = state.moments()
+            means.append(mean + last[:, None, :])
+            sds.append(np.sqrt(variance))
         shares += [weight / len(theta)] * len(theta)
     return Gaussians(np.stack(means), np.stack(sds), np.array(shares))
 
 
-@eqx.filter_jit
-def _propagate(
-    model: AbstractModel, tracks: "_Tracks", times: Float[Array, " time"]
-) -> tuple[Float[Array, "particle time dim"], Float[Array, "particle time"]]:
-    """Return mean, relative to the last fix, and variance of the position after each time."""
-    mean, cov = jax.vmap(lambda track: _last_state(model, track))(tracks)
-    a, q = jax.vmap(lambda time: _transition(model, time))(times)
-    first = a[:, 0]
-    position = jnp.einsum("ti,pdi->ptd", first, mean)
-    variance = jnp.einsum("ti,pij,tj->pt", first, cov, first) + q[None, :, 0, 0]
-    return position, jnp.maximum(variance, 0.0)
+def rows_of(models: Sequence[AbstractModel]) -> Rows:
+    """Return the formulas of models of one family, with their parameters."""
+    theta = [[float(value) for value in model.leaves().values()] for model in models]
+    return Rows(hypothesis_of(models[0].template()), np.array(theta))
 
 
-@cache
-def _n_state(family: AbstractModel) -> int:
-    """Return the dimension of the state, position included."""
-    model = family(**dict.fromkeys(family.parameters, 1.0))
-    return len(model.initial_covariance())
+@dataclass(frozen=True, eq=False)
+class _State:
+    """State of each particle at its last fix, and its motion from then on, at one θ.
+
+    Args:
+        mean: Means (particle, dim, state); positions are relative to the last fix.
+        covariance: Covariances (particle, state, state), the same along each axis.
+        propagators: Propagators over several intervals, (interval, state, state).
+        noises: Noise covariances over these intervals.
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    propagators: FloatArray
+    noises: FloatArray
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean (particle, interval, dim) and variance of the position after intervals."""
+        first = self.propagators[:, 0]
+        mean = np.einsum("ti,pdi->ptd", first, self.mean)
+        variance = np.einsum("ti,pij,tj->pt", first, self.covariance, first)
+        return mean, np.maximum(variance + self.noises[:, 0, 0], 0.0)
+
+    def paths(self, kicks: FloatArray) -> FloatArray:
+        """Return positions (particle, interval, dim) after successive intervals.
+
+        Args:
+            kicks: Standard normal numbers, (1 + interval, particle, dim, state).
+        """
+        state = self.mean + np.einsum("pij,pdj->pdi", covariance_root(self.covariance), kicks[0])
+        path = []
+        for a, root, kick in zip(
+            self.propagators, covariance_root(self.noises), kicks[1:], strict=True
+        ):
+            state = state @ a.T + kick @ root.T
+            path.append(state[..., 0])
+        return np.stack(path, axis=1)
 
 
-class _Tracks(eqx.Module):
-    """Steps of each particle up to its last fix, in order of time, aligned at the end."""
+@dataclass(frozen=True, eq=False)
+class _Past:
+    """Steps that end at the last fix of each particle.
 
-    dx: Float[Array, "particle step dim"]
-    interval: Float[Array, "particle step"]
-    valid: Float[Array, "particle step"]
-    noise_variance: Float[Array, "particle position"]
+    Args:
+        engine: The steps; a particle with one position has none.
+        owner: Particle of each run of the engine.
+        last_error: Error variance of each particle's last fix.
+    """
 
+    engine: FilterEngine
+    owner: IntArray
+    last_error: FloatArray
 
-def _past_steps(trajectories: Trajectories, tau: float | None) -> _Tracks:
-    """Return the steps that end at each last fix; a particle with one position has none."""
-    n, sd = trajectories.n_trajectories, trajectories.position_sd
-    # Sampling times are counted from the first fix, which is the last in reversed time.
-    mirrored = Trajectories(
-        positions=trajectories.positions[::-1],
-        times=-trajectories.times[::-1],
-        row_sizes=trajectories.row_sizes[::-1],
-        ids=trajectories.ids[::-1],
-        position_sd=None if sd is None else sd[::-1],
-    )
-    data = displacements(mirrored, tau, gaps="keep")
-    # Rounded up to a power of two: few programs serve data of all lengths.
-    n_steps = 1 << (int(data.row_sizes.max()) - 1).bit_length()
-    row, sizes = n - 1 - data.trajectory, data.row_sizes
+    @classmethod
+    def of(cls, trajectories: Trajectories, tau: float | None) -> "_Past":
+        """Select the positions at every tau back from each last fix."""
+        n, sd = trajectories.n_trajectories, trajectories.position_sd
+        # Sampling times are counted from the first fix, which is the last in reversed time.
+        mirrored = Trajectories(
+            positions=trajectories.positions[::-1],
+            times=-trajectories.times[::-1],
+            row_sizes=trajectories.row_sizes[::-1],
+            ids=trajectories.ids[::-1],
+            position_sd=None if sd is None else sd[::-1],
+        )
+        data = displacements(mirrored, tau, gaps="keep")
+        back = make_runs(data)
+        runs = replace(
+            back,
+            columns=-back.columns[::-1],
+            which=back.which[::-1].copy(),
+            offsets=back.offsets[-1] - back.offsets[::-1],
+            error=back.error[::-1].copy(),
+        )
+        error = np.zeros(n) if sd is None else sd[_last_rows(trajectories)] ** 2
+        return cls(FilterEngine(runs), n - 1 - data.trajectory[::-1], error)
 
-    def forward(values: FloatArray, filler: float, extra: int = 0) -> FloatArray:
-        """Arrange values by particle, (particle, step, ...), latest last."""
-        padded = np.full((n, n_steps + extra, *values.shape[1:]), filler)
-        place = np.arange(n_steps + extra)[::-1] < (sizes + extra)[:, None]
-        own = np.full((len(sizes), *padded.shape[1:]), filler)
-        own[place] = _reversed_runs(values, sizes + extra)
-        padded[row] = own
-        return padded
-
-    noise = np.zeros((n, n_steps + 1))
-    if sd is not None:
-        assert data.position_sd is not None
-        noise = forward(data.position_sd**2, 0.0, extra=1)
-        noise[:, -1] = sd[_last_rows(trajectories)] ** 2
-    return _Tracks(
-        dx=jax.device_put(-forward(data.dx, 0.0)),
-        interval=jax.device_put(forward(data.interval, data.tau)),
-        valid=jax.device_put(forward(np.ones(len(data.dx)), 0.0)),
-        noise_variance=jax.device_put(noise),
-    )
-
-
-def _reversed_runs(values: FloatArray, sizes: IntArray) -> FloatArray:
-    """Reverse the order of values within each run."""
-    ends = np.repeat(np.cumsum(sizes), sizes)
-    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return values[starts + ends - 1 - np.arange(len(values))]
+    def states(self, rows: Rows, intervals: FloatArray) -> Iterator[_State]:
+        """Yield the state at the last fixes, and the motion over intervals, for each row."""
+        starts, extras, _ = rows.starts()
+        motions = rows_first(rows.lanes(intervals), rows.n_rows)
+        found = self.engine.last_states(rows)
+        for start, extra, motion, state in zip(starts, extras, motions, found, strict=True):
+            mean = np.zeros((len(self.last_error), state[0].shape[1], len(start)))
+            covariance = np.repeat(start[None], len(mean), axis=0)
+            # Measurement errors of the model are added to those of the file.
+            covariance[:, 0, 0] += self.last_error + extra
+            mean[self.owner], covariance[self.owner] = state
+            yield _State(mean, covariance, motion[:, 0], motion[:, 1])
 
 
-@eqx.filter_jit
-def _paths(
-    model: AbstractModel,
-    tracks: _Tracks,
-    intervals: Float[Array, " time"],
-    kicks: Float[Array, "draw particle dim state"],
-) -> Float[Array, "particle time dim"]:
-    mean, cov = jax.vmap(lambda track: _last_state(model, track))(tracks)
-    state = mean + jnp.einsum("pij,pdj->pdi", jax.vmap(covariance_root)(cov), kicks[0])
+def covariance_root(covariance: FloatArray) -> FloatArray:
+    """Return square roots of covariances (..., state, state), which may be singular.
 
-    def step(state: Array, inputs: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        a, root, kick = inputs
-        state = jnp.einsum("ij,pdj->pdi", a, state) + jnp.einsum("ij,pdj->pdi", root, kick)
-        return state, state[..., 0]
-
-    a, q = jax.vmap(lambda interval: _transition(model, interval))(intervals)
-    _, positions = jax.lax.scan(step, state, (a, jax.vmap(covariance_root)(q), kicks[1:]))
-    return jnp.moveaxis(positions, 0, 1)
-
-
-def _transition(model: AbstractModel, interval: Array) -> tuple[Array, Array]:
-    """Return propagator and noise over an interval, safe for models that divide by it if zero."""
-    moves = interval > 0
-    a, q = model.transition(jnp.where(moves, interval, 1.0))
-    return jnp.where(moves, a, jnp.eye(len(a))), jnp.where(moves, q, 0.0)
-
-
-def _last_state(model: AbstractModel, track: _Tracks) -> tuple[Array, Array]:
-    """Return mean (dim, state) and covariance of the state at, and relative to, the last fix."""
-    stationary = model.initial_covariance()
-
-    def step(
-        carry: tuple[Array, Array], inputs: tuple[Array, Array, Array, Array]
-    ) -> tuple[tuple[Array, Array], None]:
-        mean, cov = carry
-        dx, interval, is_step, error = inputs
-        a, q = model.transition(interval)
-        mean, cov = mean @ a.T, a @ cov @ a.T + q
-        innovation, variance = dx - mean[:, 0], cov[0, 0] + error
-        gain = cov[:, 0] / variance
-        mean = (mean + innovation[:, None] * gain[None, :]).at[:, 0].add(-dx)
-        cov = cov - jnp.outer(gain, gain) * variance
-        # Before the first fix the state is stationary, with the error of the next fix.
-        before = stationary.at[0, 0].add(error)
-        return (jnp.where(is_step > 0, mean, 0.0), jnp.where(is_step > 0, cov, before)), None
-
-    # Measurement errors of the model are added to those of the file.
-    errors = track.noise_variance + model.fix_variance()
-    mean = jnp.zeros((track.dx.shape[-1], len(stationary)))
-    start = (mean, stationary.at[0, 0].add(errors[0]))
-    state, _ = jax.lax.scan(step, start, (track.dx, track.interval, track.valid, errors[1:]))
-    return state
-
-
-def covariance_root(cov: Float[Array, "state state"]) -> Float[Array, "state state"]:
-    """Return a square root of a covariance, which may be singular."""
-    sd = jnp.sqrt(jnp.maximum(jnp.diag(cov), 0.0))
-    inverse = jnp.where(sd > 0, 1 / jnp.where(sd > 0, sd, 1.0), 0.0)
-    values, vectors = eigh(cov * jnp.outer(inverse, inverse))
-    return sd[:, None] * vectors * jnp.sqrt(jnp.maximum(values, 0.0))[None, :]
+    Those of the correlation matrices are symmetric, so that rounding changes them by rounding only.
+    """
+    sd = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
+    inverse = np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0)
+    values, vectors = np.linalg.eigh(covariance * inverse[..., :, None] * inverse[..., None, :])
+    sizes = np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return np.asarray(sd[..., :, None] * ((vectors * sizes) @ np.swapaxes(vectors, -1, -2)))
 
 
 def _last_rows(trajectories: Trajectories) -> IntArray:

@@ -19,7 +19,6 @@ from driftbayes.inference import PosteriorDraws
 from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.magnitudes import whole
 from driftbayes.models import AbstractModel
-from driftbayes.precision import in_double_precision
 from driftbayes.prediction.conditional import paths_of_lost, shared_motion
 from driftbayes.prediction.forecast import Forecast, ParticleForecast, draw_members, philox
 from driftbayes.prediction.predict import checked_horizons
@@ -180,7 +179,6 @@ class LostForecast(Forecast):
         return {**super().to_json(), "given": "others", "lost": self.lost.to_json()}
 
 
-@in_double_precision
 def predict_lost(
     draws_by_model: Sequence[PosteriorDraws],
     trajectories: Trajectories,

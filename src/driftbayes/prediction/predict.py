@@ -15,11 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaincinv, ndtr
 
@@ -27,9 +23,9 @@ from driftbayes.comparison.bayes import model_probabilities
 from driftbayes.comparison.hypotheses import check_names
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import QUANTILES, PosteriorDraws
+from driftbayes.inference.formulas import evaluate
 from driftbayes.inference.hypothesis import check_plain
 from driftbayes.models import AbstractModel
-from driftbayes.precision import in_double_precision
 from driftbayes.representation import number
 from driftbayes.typing import FloatArray
 
@@ -199,7 +195,6 @@ class Prediction:
         }
 
 
-@in_double_precision
 def predict(
     draws_by_model: Sequence[PosteriorDraws],
     horizons: ArrayLike,
@@ -238,7 +233,6 @@ def predict(
     )
 
 
-@in_double_precision
 def predictive_mixtures(
     draws_by_model: Sequence[PosteriorDraws],
     times: FloatArray,
@@ -260,9 +254,10 @@ def predictive_mixtures(
     check_plain([h for h in hypotheses if observed or not _is_exact_shared(h.model)], "prediction")
     mixtures: dict[str, list[ScaleMixture]] = {}
     for draws in draws_by_model:
-        variances = np.asarray(_variances(draws.models(), jnp.asarray(times), observed))
-        if observed:
-            variances = variances + 2 * error_variance
+        theta, lags = np.repeat(draws.theta, len(times), axis=0), np.tile(times, len(draws))
+        spread = _observed_spread if observed else _spread
+        (flat,) = evaluate(draws.hypothesis, theta, spread, lags)
+        variances = flat.reshape(len(draws), -1) + (2 * error_variance if observed else 0.0)
         equal = np.full(len(draws), 1 / len(draws))
         mixtures[draws.hypothesis.name] = [ScaleMixture(v, equal, n_dim) for v in variances.T]
     mixtures[AVERAGE] = [
@@ -304,18 +299,12 @@ def average_weights(
     return weights / weights.sum()
 
 
-@eqx.filter_jit
-def _variances(
-    models: AbstractModel,
-    horizons: Float[Array, " horizon"],
-    observed: bool,  # noqa: FBT001
-) -> Float[Array, "draw horizon"]:
-    def of(model: AbstractModel) -> Float[Array, " horizon"]:
-        if observed:
-            return model.mean_square_displacement(horizons) + 2 * model.fix_variance()
-        return model.motion().mean_square_displacement(horizons)
+def _spread(model: AbstractModel, time: Any) -> tuple[Any, ...]:
+    return (model.motion().mean_square_displacement(time),)
 
-    return jax.vmap(of)(models)
+
+def _observed_spread(model: AbstractModel, time: Any) -> tuple[Any, ...]:
+    return (model.mean_square_displacement(time) + 2 * model.fix_variance(),)
 
 
 def checked_horizons(horizons: ArrayLike) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from driftbayes._version import __version__
-from driftbayes.comparison.regions import cell_axes
+from driftbayes.comparison.regions import cell_axes, cell_edges
 from driftbayes.data.sphere import metres_per_degree
 from driftbayes.data.tangent import LastFixes
 from driftbayes.data.units import readable_unit
@@ -22,9 +22,8 @@ from driftbayes.typing import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-# Default number of cells along the longer side, and largest number of cells: more indicate a wrong
-# unit.
-_N_CELLS, _MAX_CELLS = 100, 200_000
+# Default number of cells along the longer side.
+_N_CELLS = 100
 # Default margin of the grid beyond the outermost mean, in standard deviations.
 _REACH = 4.0
 # Relative change of the length of a degree over one standard deviation above which to warn.
@@ -299,13 +298,7 @@ def _edges(
         high[0] = low[0] + turn - 1e-9 * side
     first = low / side if turn is not None and high[0] - low[0] > turn - side else low // side
     counts = np.maximum(np.ceil(high / side - first - 1e-9).astype(np.int64), 1)
-    if counts.prod() > _MAX_CELLS:
-        raise DriftbayesError(
-            f"cells of side {side:g} give a map of {counts.prod():,} cells, more than "
-            f"{_MAX_CELLS:,}; use larger cells, and check their unit"
-        )
-    x, y = ((start + np.arange(n + 1)) * side for start, n in zip(first, counts, strict=True))
-    return x, y
+    return cell_edges(first, counts, side)
 
 
 def _areas(edges: tuple[FloatArray, FloatArray], fixes: LastFixes | None) -> FloatArray:

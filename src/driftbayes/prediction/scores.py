@@ -16,7 +16,6 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-import jax
 import numpy as np
 
 from driftbayes.comparison.bayes import model_probabilities
@@ -27,6 +26,7 @@ from driftbayes.data.units import readable
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, LogEvidences, log_evidences
 from driftbayes.inference.hypothesis import check_plain
+from driftbayes.likelihood import SecondMoments
 from driftbayes.models import Preparation, preparation
 from driftbayes.precision import in_double_precision
 from driftbayes.prediction.predict import (
@@ -39,9 +39,7 @@ from driftbayes.prediction.rules import crps, energy_score, log_score
 from driftbayes.prediction.subsets import Part, beside_each_fold, growing, subset, without_each
 from driftbayes.prediction.tables import LearnedScores, TrajectoryScores
 from driftbayes.representation import number
-from driftbayes.typing import FloatArray
-
-Progress = Callable[[str, int, int], None]
+from driftbayes.typing import FloatArray, Progress
 
 # Largest number of data sets per batch of evidences, and their memory in bytes.
 _MAX_SETS = 260
@@ -368,7 +366,6 @@ def _log_evidences(
     """Compute ln Z of every model for every data set, with warnings."""
     check_names(hypotheses)
     _check_scorable(hypotheses)
-    Batch.of(data)  # Raises in single precision.
     logs_by_model: dict[str, list[LogEvidences]] = {h.name: [] for h in hypotheses}
     # Models that need the same preparation share the data.
     ways: dict[Preparation, list[Hypothesis]] = {}
@@ -408,8 +405,7 @@ def _parts(sets: Iterator[Part], n_sets: int) -> Iterator[list[Part]]:
     first = next(sets)
     largest = 1
     if not isinstance(first, Displacements):
-        size = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(first))
-        largest = min(_MAX_SETS, max(_MAX_BYTES // size, 1))
+        largest = min(_MAX_SETS, max(_MAX_BYTES // first.forms.nbytes, 1))
     n_parts = -(-n_sets // largest)
     rest = chain([first], sets)
     for i in range(n_parts):
@@ -420,6 +416,5 @@ def _batch(part: list[Part], hypothesis: Hypothesis, data: Displacements) -> Bat
     first = part[0]
     if isinstance(first, Displacements):
         return Batch.of(first, model=hypothesis.model)
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *part)
-    n = len(part)
-    return Batch(stacked, (data.tau,) * n, (data.fingerprint,) * n, is_stacked=True)
+    own = (data.tau,), (data.fingerprint,)
+    return Batch.stack([Batch(one, *own) for one in part if isinstance(one, SecondMoments)])

@@ -182,9 +182,8 @@ def _simple(
 ) -> dict[str, ParticleForecast]:
     """Make members of persistence and of a fixed diffusivity."""
     rng = np.random.Generator(np.random.Philox(key=np.array([seed, 2**63], dtype=np.uint64)))
-    rows = np.flatnonzero(early.observed)
-    own = early.trajectory_index[rows]
-    ends = np.flatnonzero(np.r_[np.diff(own) != 0, True])
+    rows, has_next = early.fixes
+    ends = np.flatnonzero(np.append(~has_next, True))
     last, before = rows[ends], rows[ends - 1]
     since = np.concatenate([[0.0], times])
     shape = (members, len(last), len(since), early.n_dim)

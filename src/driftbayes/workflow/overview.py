@@ -2,7 +2,6 @@
 
 __all__ = ["Overview", "describe_format", "info", "trajectories_card"]
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +17,7 @@ from driftbayes.data.units import is_length, is_time, readable, readable_unit
 from driftbayes.diagnostics.scales import lag_one_doubts
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
-from driftbayes.representation import Card, number
+from driftbayes.representation import Card, number, repeat_command
 from driftbayes.storage import PathLike
 
 # Rounding errors, relative to a typical step: below the first they are not reported; above the
@@ -91,24 +90,18 @@ class Overview:
         if self.survey.interval is None or self.file is None:
             return None
         taus = self.suggested_taus
-        files = (self.file,) if isinstance(self.file, str) else self.file
-        words = ["driftbayes", "compare" if taus is None else "scan", *files]
         given = dict(self.tracks.provenance.get("reading", {}))
         if self._has_short:
             given["drop_short"] = ""
-        for name, value in given.items():
-            words += [f"--{name.replace('_', '-')}", *([value] if value else [])]
         if self.tracks.position_sd is None and self._is_coarse:
-            words += ["--noise", _typed(self.survey.noise, self.tracks.length_unit, 3)]
-        return shlex.join([*words, *(("--tau", "all") if taus is None else ("--taus", taus))])
-
-    @cached_property
-    def _counts(self) -> np.ndarray:
-        return np.add.reduceat(self.tracks.observed, self.tracks.starts[:-1])
+            given["noise"] = _typed(self.survey.noise, self.tracks.length_unit, 3)
+        if taus is None:
+            return repeat_command("compare", self.file, {**given, "tau": "all"})
+        return repeat_command("scan", self.file, {**given, "taus": taus})
 
     @property
     def _has_short(self) -> bool:
-        return bool((self._counts < 2).any())
+        return bool((self.tracks.n_positions < 2).any())
 
     @property
     def _is_coarse(self) -> bool:
@@ -180,9 +173,9 @@ class Overview:
             "n_missing": int((~tracks.observed).sum()),
             "n_gaps_in_time": None if dt is None else int(np.sum(intervals > 1.5 * dt)),
             "n_dim": tracks.n_dim,
-            "shortest": int(self._counts.min()),
-            "median_length": float(np.median(self._counts)),
-            "longest": int(self._counts.max()),
+            "shortest": int(tracks.n_positions.min()),
+            "median_length": float(np.median(tracks.n_positions)),
+            "longest": int(tracks.n_positions.max()),
             "recording_interval": dt,
             "interval_min": float(intervals.min()) if len(intervals) else None,
             "interval_max": float(intervals.max()) if len(intervals) else None,

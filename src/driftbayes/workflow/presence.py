@@ -87,9 +87,8 @@ def presence(
             "make the map from the same data"
         )
     if fixes is None:
-        rows = np.flatnonzero(tracks.observed)
-        index = tracks.trajectory_index[rows]
-        last = tracks.positions[rows[np.flatnonzero(np.append(np.diff(index) != 0, [True]))]]
+        rows, has_next = tracks.fixes
+        last = tracks.positions[rows[np.append(~has_next, True)]]
     else:
         last = np.array(fixes.lonlat)
         if found.ground is not None and not found.is_lonlat:

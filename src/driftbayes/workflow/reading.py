@@ -35,6 +35,7 @@ from driftbayes.io import read_trajectories
 from driftbayes.io.formats import may_be_several
 from driftbayes.magnitudes import checked
 from driftbayes.storage import PathLike
+from driftbayes.typing import Progress
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Scan
@@ -333,7 +334,7 @@ class FileInBlocks:
         self.path, self.blocks, self._qc = Path(path), blocks, qc
         self._options = dict(options or {})
         self._recorded = _texts(self._options) if recorded is None else dict(recorded)
-        self.progress: Callable[[str, int, int], None] | None = None
+        self.progress: Progress | None = None
         # Known once the file has been read.
         self.provenance: dict[str, Any] = {}
         self.recording_interval: float | None = None
