@@ -12,7 +12,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
-from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_facts
+from driftbayes.inference.hypothesis import Hypothesis, points_at
 from driftbayes.inference.newton import Maximum, maximise
 from driftbayes.inference.search import find_modes
 from driftbayes.inference.stacked_search import stacked_maxima
@@ -193,7 +193,7 @@ def _make_record(
         sd=natural_sd,
         log_mean=np.where(signed, theta, np.log(np.where(theta > 0, theta, np.nan))),
         log_sd=log_sd,
-        contraction=1 - log_sd / prior_facts(hypothesis).log_sd,
+        contraction=1 - log_sd / hypothesis.prior_log_sd,
     )
     return Evidence(
         hypothesis=hypothesis,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.errors import Status
-from driftbayes.inference.hypothesis import UNEXPECTED, Hypothesis, prior_facts
+from driftbayes.inference.hypothesis import UNEXPECTED, Hypothesis
 from driftbayes.representation import (
     Described,
     amount,
@@ -276,11 +276,11 @@ def parameter_warnings(
     hypothesis: Hypothesis, estimates: Mapping[str, ParameterEstimate], tau: str
 ) -> tuple[str, ...]:
     """Warn of parameters that are not identified, and of priors in conflict with the data."""
-    facts, warnings = prior_facts(hypothesis), []
-    for i, (name, estimate) in enumerate(estimates.items()):
-        prior = hypothesis.priors[name]
+    warnings = []
+    for estimate, expected in zip(estimates.values(), hypothesis.expected, strict=True):
+        name, prior = estimate.name, hypothesis.priors[estimate.name]
         low, high = estimate.interval
-        least, median, largest = facts.expected[i]
+        least, median, largest = expected
         if not estimate.contraction >= _MIN_CONTRACTION:
             # An upper limit is informative although ln θ has no lower limit.
             if high < median and not prior.is_signed:

@@ -21,7 +21,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
-from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_facts
+from driftbayes.inference.hypothesis import Hypothesis, points_at
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.posterior import summarise
 from driftbayes.inference.quadrature import (
@@ -243,7 +243,6 @@ def _make_record(
 ) -> Evidence:
     """Summarise a posterior."""
     hypothesis = found.density.hypothesis
-    facts = prior_facts(hypothesis)
     posterior = summarise(found.nodes, found.density.scale, found.form, hypothesis.signed)
     quantiles = posterior.quantiles
     if found.lattices:
@@ -268,7 +267,7 @@ def _make_record(
         sd=np.sqrt(np.diag(posterior.cov)),
         log_mean=posterior.log_mean,
         log_sd=posterior.log_sd,
-        contraction=1 - posterior.log_sd / facts.log_sd,
+        contraction=1 - posterior.log_sd / hypothesis.prior_log_sd,
     )
     warnings = () if status is Status.OK else (status.advice,)
     return Evidence(

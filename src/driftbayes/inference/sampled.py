@@ -26,7 +26,7 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density, derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
 from driftbayes.inference.exact import LogEvidence
-from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_facts, prior_quantiles
+from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_quantiles
 from driftbayes.inference.lattice import whiten
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.methods import (
@@ -70,7 +70,6 @@ class Start:
     components: Components
     theta_map: FloatArray
     log_likelihood_at_map: float
-    prior_log_sd: FloatArray
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,6 @@ def _start(hypothesis: Hypothesis, data: Batch, index: int, known: Modes | None)
         components=components_of(modes),
         theta_map=theta,
         log_likelihood_at_map=float(modes.natural.value - log_priors.sum()),
-        prior_log_sd=prior_facts(hypothesis).log_sd,
     )
 
 
@@ -367,7 +365,7 @@ def record_of(
         sd=np.sqrt(np.diag(cov)),
         log_mean=log_mean,
         log_sd=log_sd,
-        contraction=1 - log_sd / np.asarray(start.prior_log_sd),
+        contraction=1 - log_sd / hypothesis.prior_log_sd,
     )
     # Drawn without replacement: no more than a quarter of what the weighted points are worth.
     is_weighted = np.ptp(log_weights) > 0

@@ -11,7 +11,7 @@ from driftbayes.errors import Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import derived_at
 from driftbayes.inference.evidence import QUANTILES, Evidence, ParameterEstimate, parameter_warnings
-from driftbayes.inference.hypothesis import Hypothesis, prior_facts
+from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.posterior import DEPTH, N_DENSITY, NEGLIGIBLE, described
 from driftbayes.inference.quadrature import ERROR_FACTORS, MAX_TAIL
 from driftbayes.inference.quantiles import line_quantiles, tabulated_quantiles
@@ -38,7 +38,7 @@ def stack_records(
         return
     summary, n_parameters = described.summary, len(hypothesis.names)
     about, priors = hypothesis.model.parameters, hypothesis.describe()
-    prior_sd = prior_facts(hypothesis).log_sd
+    prior_sd = hypothesis.prior_log_sd
     # (data set, parameter, field), in the order of the fields of an estimate.
     numbers = np.stack(
         [

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.hypothesis import Hypothesis, prior_facts
+from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.newton import Maximum
 from driftbayes.inference.search import coarse_values
 from driftbayes.inference.stacked_density import StackedDensity, StackedPoints, stacked_density
@@ -108,9 +108,8 @@ def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brac
     hypothesis, left = density.hypothesis, density.left
     assert left is not None
     taus, group = np.unique(density.stack.taus[sets], return_inverse=True)
-    facts = prior_facts(hypothesis)
-    grids = [coarse_values(hypothesis, left, tau, facts) for tau in taus.tolist()]
-    theta = np.tile(facts.mean, (sum(map(len, grids)), 1))
+    grids = [coarse_values(hypothesis, left, tau) for tau in taus.tolist()]
+    theta = np.tile(hypothesis.prior_means, (sum(map(len, grids)), 1))
     theta[:, left] = np.concatenate(grids)
     edges = np.cumsum([0, *map(len, grids)])
     z = hypothesis.to_unconstrained(theta)[:, left]

@@ -26,7 +26,7 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.exact import LogEvidence
-from driftbayes.inference.hypothesis import Hypothesis, prior_facts, prior_quantiles
+from driftbayes.inference.hypothesis import Hypothesis, prior_quantiles
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.methods import SMC, Auto, Importance, Method, method_text
 from driftbayes.inference.quasi_importance import Components, quasi_importance
@@ -217,7 +217,6 @@ def _start(
         components=component,
         theta_map=theta,
         log_likelihood_at_map=log_l,
-        prior_log_sd=prior_facts(hypothesis).log_sd,
     )
 
 
