@@ -1,6 +1,6 @@
 """The joint density of data and parameters at many points."""
 
-__all__ = ["Density", "Points", "class_probabilities", "derived_at", "log_likelihood"]
+__all__ = ["Density", "Points", "class_probabilities", "log_likelihood"]
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -253,13 +253,3 @@ def _with_noise(model: AbstractModel, data: AnyData, noise_sd: float) -> Displac
     sd = 0.0 if data.position_sd is None else data.position_sd
     n_fixes = len(data.dx) + len(data.row_sizes)
     return replace(data, position_sd=np.broadcast_to(np.hypot(sd, noise_sd), n_fixes).copy())
-
-
-def derived_at(
-    hypothesis: Hypothesis, batch: Batch, index: int, theta: FloatArray
-) -> dict[str, float]:
-    """The model's derived quantities at θ for one data set of a batch."""
-    model = hypothesis.model
-    if not model.has_derived:
-        return {}
-    return Density(hypothesis, batch.engine(index, model)).derived(np.asarray(theta))

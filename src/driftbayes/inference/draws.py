@@ -157,7 +157,7 @@ def _gaussian_draws(
         raise DriftbayesError(
             f"no draws from Laplace's Gaussian of {record.name}: {record.status.advice}"
         )
-    signed = np.array(hypothesis.signed)
+    signed = hypothesis.signed
     if record.coords == "log":
         sd = np.array([record.log_sd[name] for name in names])
         centre = np.array([record.log_mean[name] for name in names])

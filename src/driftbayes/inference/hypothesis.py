@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError, did_you_mean, expect
 from driftbayes.jax_typing import ScalarLike
@@ -116,10 +117,10 @@ class Hypothesis(Described):
         """The model and the names of the known parameters, on which compiled programs depend."""
         return family_of(self.model, tuple(self.fixed))
 
-    @property
-    def signed(self) -> tuple[bool, ...]:
+    @cached_property
+    def signed(self) -> NDArray[np.bool_]:
         """Whether each inferred parameter may be negative."""
-        return tuple(self.priors[name].is_signed for name in self.names)
+        return np.array([self.priors[name].is_signed for name in self.names])
 
     @cached_property
     def prior_means(self) -> FloatArray:

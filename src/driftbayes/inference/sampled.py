@@ -14,7 +14,7 @@ __all__ = [
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
@@ -23,8 +23,8 @@ import numpy as np
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.density import Density, derived_at
-from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
+from driftbayes.inference.density import Density
+from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.exact import LogEvidence
 from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_quantiles
 from driftbayes.inference.lattice import whiten
@@ -37,9 +37,10 @@ from driftbayes.inference.methods import (
     method_text,
     sampler_options,
 )
-from driftbayes.inference.posterior import described
-from driftbayes.inference.quadrature import same_coordinates
+from driftbayes.inference.posterior import summarise, weighted_quantiles
+from driftbayes.inference.quadrature import Nodes, same_coordinates
 from driftbayes.inference.quasi_importance import Components, quasi_importance, reweighted
+from driftbayes.inference.records import make_record
 from driftbayes.inference.ridges import find_ridges
 from driftbayes.inference.samples import Estimate, resample
 from driftbayes.inference.search import Modes, find_modes
@@ -351,42 +352,22 @@ def record_of(
     theta = hypothesis.from_unconstrained(z)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    log_theta = described(theta, np.array(hypothesis.signed))
-    mean, log_mean = weights @ theta, weights @ log_theta
-    centred, log_centred = theta - mean, log_theta - log_mean
-    cov = (weights[:, None] * centred).T @ centred
-    log_sd = np.sqrt(weights @ log_centred**2)
-    estimates = make_estimates(
-        hypothesis,
-        data.units(index),
-        _quantiles(theta, weights),
-        mode=start.theta_map,
-        mean=mean,
-        sd=np.sqrt(np.diag(cov)),
-        log_mean=log_mean,
-        log_sd=log_sd,
-        contraction=1 - log_sd / hypothesis.prior_log_sd,
+    posterior = replace(
+        summarise(Nodes(log_weights, theta, fits[:, None]), None, None, hypothesis.signed),
+        quantiles=weighted_quantiles(theta, weights),
     )
     # Drawn without replacement: no more than a quarter of what the weighted points are worth.
     is_weighted = np.ptp(log_weights) > 0
     worth = 0.25 / np.sum(weights**2) if is_weighted else float(len(theta))
     n_kept = int(np.clip(worth, 1, max(N_DRAWS, len(theta) // 20)))
     places = resample(log_weights, n_kept, rng)
-    return Evidence(
-        hypothesis=hypothesis,
+    return make_record(
+        *(hypothesis, data, index, start.theta_map, posterior, warnings),
         method=method,
         log_evidence=estimate.log_evidence,
         log_evidence_err=estimate.log_evidence_err,
         log_likelihood_at_map=start.log_likelihood_at_map,
-        parameters=estimates,
-        posterior_cov=cov,
-        expected_log_likelihood=float(weights @ fits),
         status=status,
-        warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau_text(index))),
-        tau=data.tau(index),
-        time_unit=data.units(index)[1],
-        data_fingerprint=data.fingerprint(index),
-        derived=derived_at(hypothesis, data, index, start.theta_map),
         seed=seed,
         n_evaluations=estimate.n_evaluations,
         diagnostics=dict(estimate.diagnostics),
@@ -413,13 +394,3 @@ def _missed_modes(z: FloatArray, log_weights: FloatArray, modes: Components) -> 
         f"visited ({share:.1%}); use method='auto' where it integrates exactly, or 'smc'"
         for mass, share in zip(masses[short], found[short], strict=True)
     )
-
-
-def _quantiles(theta: FloatArray, weights: FloatArray) -> list[FloatArray]:
-    out = []
-    for values in theta.T:
-        order = np.argsort(values)
-        # Each point stands for the probability around it.
-        rise = np.cumsum(weights[order]) - 0.5 * weights[order]
-        out.append(np.interp(QUANTILES, rise, values[order]))
-    return out
