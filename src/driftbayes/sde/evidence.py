@@ -33,7 +33,7 @@ from driftbayes.inference.quasi_importance import Components, quasi_importance
 from driftbayes.inference.sampled import Start, record_of, sampler_key, under_another_prior
 from driftbayes.inference.samples import Estimate
 from driftbayes.inference.search import Modes, find_modes
-from driftbayes.inference.target import components_of, guide_of
+from driftbayes.inference.target import components_of
 from driftbayes.sde.filter import Filter
 from driftbayes.sde.likelihood import KalmanDensity, ParticleDensity
 from driftbayes.sde.mode import mode_of
@@ -213,7 +213,6 @@ def _start(
     )
     return Start(
         modes=modes,
-        guide=guide_of(modes),
         components=component,
         theta_map=theta,
         log_likelihood_at_map=log_l,
