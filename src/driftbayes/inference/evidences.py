@@ -168,7 +168,8 @@ def evidence_with_variants(
         record = _infinite_record(hypothesis, batch, chosen, reason)
         return record, [LogEvidence(np.nan, np.nan) for _ in others]
     if _is_exact(chosen, hypothesis, batch):
-        record, found = _in_memory(lambda: exact_variants(hypothesis, others, batch))
+        tolerance = chosen.tolerance  # type: ignore[union-attr]
+        record, found = _in_memory(lambda: exact_variants(hypothesis, others, batch, tolerance))
         return with_truncation_error(record, hypothesis, batch), found
     if isinstance(chosen, Auto | Importance):
         from driftbayes.inference.sampled import auto_variants

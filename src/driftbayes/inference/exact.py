@@ -130,7 +130,10 @@ def _solve_together(
 
 
 def exact_variants(
-    hypothesis: Hypothesis, others: Sequence[Hypothesis], data: Batch
+    hypothesis: Hypothesis,
+    others: Sequence[Hypothesis],
+    data: Batch,
+    tolerance: float | None = None,
 ) -> tuple[Evidence, list["LogEvidence"]]:
     """Compute the evidence under one prior, and only ln Z under others, reusing nodes if possible.
 
@@ -138,11 +141,12 @@ def exact_variants(
         hypothesis: Model family and prior.
         others: The same family with other priors.
         data: One data set, from `Batch.of`.
+        tolerance: Accepted error of ln Z under the first prior, in nats.
     """
-    record = dict(_solve_together(hypothesis, data, None)).get(0)
+    record = dict(_solve_together(hypothesis, data, tolerance)).get(0)
     if record is not None and not others:
         return record, []
-    first = _solve(hypothesis, data, 0, None)
+    first = _solve(hypothesis, data, 0, tolerance)
     known = [(first.modes, first.quadrature)]
     variants = [_log_evidence(other, data, known) for other in others]
     return first.record if record is None else record, variants

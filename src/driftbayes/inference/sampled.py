@@ -161,7 +161,7 @@ def _draw_rng(hypothesis: Hypothesis, seed: int) -> np.random.Generator:
 
 
 def _importance_variants(
-    hypothesis: Hypothesis, others: Sequence[Hypothesis], data: Batch, seed: int
+    hypothesis: Hypothesis, others: Sequence[Hypothesis], data: Batch, method: Importance, seed: int
 ) -> tuple[Evidence, list[Estimate]]:
     """Compute an evidence by importance sampling, and ln Z alone under other priors.
 
@@ -172,12 +172,13 @@ def _importance_variants(
         hypothesis: Model family and prior.
         others: The same family with other priors.
         data: One data set, from `Batch.of`.
+        method: Importance sampling with its options; ln Z under other priors has its own tolerance.
         seed: Random seed.
     """
     start = _start(hypothesis, data, 0, None)
-    first = _sample(hypothesis, data, 0, start, Importance(), seed)
+    first = _sample(hypothesis, data, 0, start, method, seed)
     rng = _draw_rng(hypothesis, seed)
-    record = record_of(hypothesis, data, 0, start, first, "laplace_is", seed, rng)
+    record = record_of(hypothesis, data, 0, start, first, method_text(method), seed, rng)
     found: dict[str, Estimate] = {str(hypothesis.describe()): first}
     for other in others:
         text = str(other.describe())
@@ -186,7 +187,7 @@ def _importance_variants(
         again = under_another_prior(first, hypothesis, other, _REWEIGHTED)
         if again is None:
             near = _start(other, data, 0, start.modes)
-            again = _sample(other, data, 0, near, Importance(tolerance=_REWEIGHTED), seed)
+            again = _sample(other, data, 0, near, replace(method, tolerance=_REWEIGHTED), seed)
         found[text] = again
     return record, [found[str(other.describe())] for other in others]
 
@@ -202,10 +203,15 @@ def auto_batch(
 
 
 def auto_variants(
-    hypothesis: Hypothesis, others: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
+    hypothesis: Hypothesis,
+    others: Sequence[Hypothesis],
+    batch: Batch,
+    method: Auto | Importance,
+    seed: int,
 ) -> tuple[Evidence, list[LogEvidence]]:
     """Compute an evidence and ln Z under other priors, in the same way as `auto_batch`."""
-    record, estimates = _importance_variants(hypothesis, others, batch, seed)
+    sampler = Importance(tolerance=method.tolerance) if isinstance(method, Auto) else method
+    record, estimates = _importance_variants(hypothesis, others, batch, sampler, seed)
     found = [LogEvidence(one.log_evidence, one.log_evidence_err) for one in estimates]
     if isinstance(method, Auto):
         record = _bridged(record, hypothesis, batch, seed)
