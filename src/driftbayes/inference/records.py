@@ -55,10 +55,9 @@ def make_record(
         warnings: Warnings about the computation.
         **fields: Other fields of the record.
     """
-    units = data.units(index)
     estimates = make_estimates(
         hypothesis,
-        units,
+        data.unit_names,
         posterior.quantiles,
         mode=theta_map,
         mean=posterior.mean,
@@ -74,7 +73,7 @@ def make_record(
         expected_log_likelihood=posterior.expected_log_likelihood,
         warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau_text(index))),
         tau=data.tau(index),
-        time_unit=units[1],
+        time_unit=data.unit_names[1],
         data_fingerprint=data.fingerprint(index),
         derived=_derived(hypothesis, data, index, theta_map),
         **fields,

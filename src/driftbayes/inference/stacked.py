@@ -51,8 +51,6 @@ def stack_records(
         )
 
 
-# Data sets per batch, whose nodes fit into the processor cache.
-_BATCH_SIZE = 256
 # Limits of the width of a lattice, as for one data set.
 _MIN_WIDTH, _MAX_WIDTH = 1e-10, 2.0
 
@@ -106,8 +104,7 @@ def solve_stack(
     if density is None:
         return
     solve = _solve_closed if density.left is None else _solve_quadrature
-    for low in range(0, len(density.stack), _BATCH_SIZE):
-        sets = np.arange(low, min(low + _BATCH_SIZE, len(density.stack)))
+    for sets in density.batches():
         yield solve(density, sets, tolerance, describe=describe)
 
 

@@ -230,10 +230,6 @@ def _parabola(z: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray
     return middle + slopes[0] / curvature, curvature
 
 
-# Data sets per batch.
-_BATCH_SIZE = 256
-
-
 def stacked_maxima(hypothesis: Hypothesis, data: Batch) -> dict[int, tuple[Maximum, Maximum]]:
     """Find the modes of the densities of θ and of ln θ, by data set.
 
@@ -252,8 +248,7 @@ def stacked_maxima(hypothesis: Hypothesis, data: Batch) -> dict[int, tuple[Maxim
     ):
         return {}
     found: dict[int, tuple[Maximum, Maximum]] = {}
-    for low in range(0, len(density.stack), _BATCH_SIZE):
-        sets = np.arange(low, min(low + _BATCH_SIZE, len(density.stack)))
+    for sets in density.batches():
         if left is None:
             zeros = np.zeros(len(sets))
             free = natural = StackedPeaks(zeros, zeros, zeros, density.at(sets, zeros))
