@@ -67,7 +67,7 @@ def summarise_stack(
     n_parameters = nodes.theta.shape[1]
     peaks = np.maximum.reduceat(nodes.log_weights, _begins(owner))
     # Nodes without weight may have infinite values, and zero times infinity is NaN.
-    used = nodes.log_weights > peaks[owner] - _DEPTH
+    used = nodes.log_weights >= peaks[owner] - _DEPTH
     owner, theta, fits = owner[used], np.array(nodes.theta[used]), nodes.fits[used]
     begins = _begins(owner)
     weights = np.exp(nodes.log_weights[used] - peaks[owner])
