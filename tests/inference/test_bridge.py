@@ -15,7 +15,13 @@ from driftbayes.inference.bridge import _cross, _estimate, bridge
 from driftbayes.inference.chains import ChainDraws
 from driftbayes.inference.density import Density
 from driftbayes.inference.search import find_modes
-from driftbayes.inference.target import AbstractTarget, Guide, PosteriorTarget, finite, guide_of
+from driftbayes.inference.target import (
+    AbstractTarget,
+    Guide,
+    PosteriorTarget,
+    components_of,
+    finite,
+)
 from driftbayes.testing.targets import ConstantTarget, GaussianTarget, PeaksTarget
 
 # Tolerance of a single answer, in its own errors.
@@ -66,7 +72,9 @@ def guide_for(target):
 def posterior_and_record(hypothesis, data):
     batch = Batch.of(data)
     density = Density(hypothesis, batch.engine(0, hypothesis.model))
-    return PosteriorTarget(density), guide_of(find_modes(density)), exact(hypothesis, batch)
+    modes = components_of(find_modes(density))
+    guide = Guide(modes.centers[0], modes.factors[0])
+    return PosteriorTarget(density), guide, exact(hypothesis, batch)
 
 
 def run(target, guide, seed=0, **sizes):

@@ -13,6 +13,7 @@ from driftbayes.inference import Batch, Hypothesis, exact
 from driftbayes.inference import nested as module
 from driftbayes.inference.density import Density
 from driftbayes.inference.nested import live_counts, nested, simulated_log_shares
+from driftbayes.inference.slices import Points
 from driftbayes.inference.target import PosteriorTarget
 from driftbayes.models import Brownian
 from driftbayes.priors import Gamma
@@ -258,10 +259,12 @@ def judged(**faults):
     """What is said of a run of forty points from the prior that has these faults."""
     rng = np.random.default_rng(0)
     fits = np.sort(rng.normal(size=40))
-    run = {"ranks": rng.uniform(size=1000), "stuck": 0.0, "finished": True, **faults}
-    points = {"z": fits[:, None], "fits": fits, "births": np.full(40, np.nan)}
-    counts = {"n_ranks": 1000.0, "n_live": 40, "n_evaluations": 40}
-    return module._estimate(module._Run(**points, **counts, **run), rng)
+    run = {"ranks": rng.uniform(size=1000), "n_stuck": 0, "finished": True, **faults}
+    finished, ranks = run.pop("finished"), run.pop("ranks")
+    live = Points(fits[:, None], np.zeros(40), fits)
+    counts = {"n_ranks": 1000.0, "n_evaluations": 40}
+    state = module._State(live, np.full(40, np.nan), ranks=[ranks], **counts, **run)
+    return module._estimate(state, rng, finished=finished)
 
 
 def test_run_without_fault_is_not_blamed():
@@ -272,7 +275,7 @@ def test_run_without_fault_is_not_blamed():
 @pytest.mark.parametrize(
     ("faults", "complaint"),
     [
-        ({"stuck": 0.05}, "5% of the new points are copies of others"),
+        ({"n_stuck": 50}, "5% of the new points are copies of others"),
         ({"ranks": np.linspace(0, 0.8, 1000)}, "raise n_inner or n_live"),
         ({"finished": False}, "raise max_evaluations"),
     ],

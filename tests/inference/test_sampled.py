@@ -11,7 +11,13 @@ from driftbayes import Displacements, DriftbayesError, Hypothesis, evidence
 from driftbayes.comparison import compare_hypotheses, make_hypotheses, scan_displacements
 from driftbayes.data.sampling import displacements
 from driftbayes.data.trajectories import Trajectories
-from driftbayes.inference import METHODS, Batch, evidence_batch, posterior_draws
+from driftbayes.inference import (
+    METHODS,
+    Batch,
+    evidence_batch,
+    evidence_with_variants,
+    posterior_draws,
+)
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
 from driftbayes.testing.targets import TwoSpeeds
@@ -201,3 +207,17 @@ def test_samplers_take_models_of_shared_motion(name, method):
     assert found.status.value == "ok"
     error = np.hypot(found.log_evidence_err, exact.log_evidence_err)
     assert abs(found.log_evidence - exact.log_evidence) < SIGMA * error
+
+
+@pytest.mark.parametrize("method", ["laplace_is:tolerance=0.1", "quadrature:tolerance=0.1"])
+def test_options_of_a_method_count_with_other_priors_too(data, method):
+    other = LANGEVIN.rescaled({"k": 2.0})
+    alone = evidence(LANGEVIN, data, method=method)
+    record, (variant,) = evidence_with_variants(LANGEVIN, [other], data, method=method)
+    for name in ("method", "log_evidence", "log_evidence_err", "n_evaluations"):
+        assert getattr(record, name) == getattr(alone, name)
+    assert (
+        record.n_evaluations < evidence(LANGEVIN, data, method=method.split(":")[0]).n_evaluations
+    )
+    exact = evidence(other, data).log_evidence
+    assert abs(variant.log_evidence - exact) < 5 * variant.log_evidence_err + 1e-9

@@ -308,7 +308,7 @@ def with_the_scale_free(model, theta, data):
     engine = density.engine
     sums = engine.sums(Rows(hypothesis, point))
     # Of models that judge trajectories by themselves, this is another formula.
-    found = finish(hypothesis, point, sums, engine.n_dim, engine.tau, engine.context)
+    found = finish(hypothesis, point, sums, engine)
     return density.terms(point)[0][0], found[0][0]
 
 

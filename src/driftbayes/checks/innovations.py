@@ -312,9 +312,7 @@ class Score:
     def _slope(self, engine: Engine) -> FloatArray:
         with np.errstate(all="ignore"):
             sums = engine.sums(self._formulas)
-            fits, *_ = finish(
-                self._hypothesis, self._theta, sums, engine.n_dim, engine.tau, engine.context
-            )
+            fits, *_ = finish(self._hypothesis, self._theta, sums, engine)
             return fits.reshape(-1, len(_WEIGHTS)) @ _WEIGHTS / _STEP
 
 

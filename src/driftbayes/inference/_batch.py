@@ -204,11 +204,7 @@ class Batch:
 
     def tau_text(self, index: int) -> str:
         """Format the sampling time of a data set with its unit."""
-        return readable(self.tau(index), self.units(index)[1])
-
-    def units(self, index: int) -> tuple[str, str]:
-        """Return the names of the units of length and time of a data set."""
-        return self.unit_names
+        return readable(self.tau(index), self.unit_names[1])
 
     def fingerprint(self, index: int) -> str:
         """Return the fingerprint of a data set."""

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.density import Density, derived_at
-from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
-from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_facts
+from driftbayes.inference.density import Density
+from driftbayes.inference.evidence import Evidence
+from driftbayes.inference.hypothesis import Hypothesis, points_at
 from driftbayes.inference.newton import Maximum, maximise
+from driftbayes.inference.records import Posterior, make_record
 from driftbayes.inference.search import find_modes
 from driftbayes.inference.stacked_search import stacked_maxima
 from driftbayes.precision import in_double_precision
@@ -114,7 +115,7 @@ def _solve(density: Density) -> _Solution:
 
 def _log_slope(hypothesis: Hypothesis, theta: FloatArray) -> FloatArray:
     """Compute ln |dθ/d ln θ|; 0 where θ is signed."""
-    signed = np.array(hypothesis.signed)
+    signed = hypothesis.signed
     return np.asarray(np.sum(np.log(np.where(signed, 1.0, theta)), axis=-1))
 
 
@@ -125,7 +126,7 @@ def _expand(hypothesis: Hypothesis, mode: Maximum, *, is_log: bool) -> _Expansio
     The mode was found in unconstrained coordinates z, where no step can leave the prior's support.
     The gradient is zero at a mode, so the Jacobian alone transforms the second derivatives.
     """
-    signed = np.array(hypothesis.signed)
+    signed = hypothesis.signed
     theta, log_priors, log_jacobians = (x[0] for x in points_at(hypothesis, mode.z[None]))
     slopes = np.exp(log_jacobians)
     slopes = slopes / np.where(signed, 1.0, theta) if is_log else slopes
@@ -168,7 +169,6 @@ def _make_record(
         cov = np.linalg.inv(chosen.precision)
         if not abs(difference) <= _MAX_DISAGREEMENT or other_mass > _MAX_OTHER_MASS:
             status = Status.LAPLACE_UNRELIABLE
-    sd = np.sqrt(np.diag(cov))
     warnings: tuple[str, ...] = () if status is Status.OK else (status.advice,)
     if status is Status.LAPLACE_UNRELIABLE and other_mass > _MAX_OTHER_MASS:
         warnings = (
@@ -180,58 +180,40 @@ def _make_record(
             f"Laplace's method in natural and in log parameters disagrees by {abs(difference):.2f} "
             f"nats at tau = {data.tau(index):g}: trust neither, use method='auto'",
         )
-    signed = np.array(hypothesis.signed)
-    log_sd = sd / np.where(signed, 1.0, theta) if coords == "natural" else sd
-    log_likelihood = chosen.log_likelihood
-    quantiles, mean, natural_sd, natural_cov = _natural_moments(theta, sd, cov, coords, signed)
-    estimates = make_estimates(
-        hypothesis,
-        data.units(index),
-        quantiles,
-        mode=theta,
-        mean=mean,
-        sd=natural_sd,
-        log_mean=np.where(signed, theta, np.log(np.where(theta > 0, theta, np.nan))),
-        log_sd=log_sd,
-        contraction=1 - log_sd / prior_facts(hypothesis).log_sd,
-    )
-    return Evidence(
-        hypothesis=hypothesis,
+    return make_record(
+        *(hypothesis, data, index, theta, _gaussian_posterior(hypothesis, chosen, cov, coords)),
+        warnings=warnings,
         method="laplace",
         coords=coords,
         log_evidence=log_evidence,
         log_evidence_err=float("nan"),
-        log_likelihood_at_map=log_likelihood,
-        parameters=estimates,
-        posterior_cov=natural_cov,
-        # A Gaussian posterior in p dimensions lies p/2 below its peak on average.
-        expected_log_likelihood=log_likelihood - 0.5 * len(names),
+        log_likelihood_at_map=chosen.log_likelihood,
         status=status,
-        warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau_text(index))),
-        tau=data.tau(index),
-        time_unit=data.units(index)[1],
-        data_fingerprint=data.fingerprint(index),
-        derived=derived_at(hypothesis, data, index, theta),
     )
 
 
-def _natural_moments(
-    theta: FloatArray, sd: FloatArray, cov: FloatArray, coords: str, signed: NDArray[np.bool_]
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Compute quantiles, mean, sd and covariance of θ from the Gaussian."""
-    scores = np.asarray(_SCORES)
-    assert len(scores) == len(QUANTILES)
+def _gaussian_posterior(
+    hypothesis: Hypothesis, mode: _Expansion, cov: FloatArray, coords: str
+) -> Posterior:
+    """Compute moments and quantiles of θ from a Gaussian in natural or log parameters."""
+    theta, sd, signed = mode.theta, np.sqrt(np.diag(cov)), hypothesis.signed
+    spread = sd[:, None] * np.array(_SCORES)
     if coords == "natural":
-        return theta[:, None] + sd[:, None] * scores, theta, sd, cov
-    mean = np.where(signed, theta, theta * np.exp(0.5 * sd**2))
-    natural_cov = np.outer(mean, mean) * np.expm1(cov)
-    # For Gaussian x and y, Cov(x, e^y) = Cov(x, y) E[e^y].
-    slope = np.where(signed, 1.0, mean)
-    either = signed[:, None] | signed
-    natural_cov = np.where(either, np.outer(slope, slope) * cov, natural_cov)
-    spread = sd[:, None] * scores
-    quantiles = np.where(signed[:, None], theta[:, None] + spread, theta[:, None] * np.exp(spread))
-    return quantiles, mean, np.sqrt(np.diag(natural_cov)), natural_cov
+        mean, log_sd = theta, sd / np.where(signed, 1.0, theta)
+        quantiles = theta[:, None] + spread
+    else:
+        mean, log_sd = np.where(signed, theta, theta * np.exp(0.5 * sd**2)), sd
+        # For Gaussian x and y, Cov(x, e^y) = Cov(x, y) E[e^y].
+        slope = np.where(signed, 1.0, mean)
+        either = signed[:, None] | signed
+        cov = np.where(either, np.outer(slope, slope) * cov, np.outer(mean, mean) * np.expm1(cov))
+        quantiles = np.where(
+            signed[:, None], theta[:, None] + spread, theta[:, None] * np.exp(spread)
+        )
+    log_mean = np.where(signed, theta, np.log(np.where(theta > 0, theta, np.nan)))
+    # A Gaussian posterior in p dimensions lies p/2 below its peak on average.
+    expected = mode.log_likelihood - 0.5 * len(theta)
+    return Posterior(mean, cov, quantiles, log_mean, log_sd, expected)
 
 
 def _support(hypothesis: Hypothesis) -> FloatArray:

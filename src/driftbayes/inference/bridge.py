@@ -15,14 +15,14 @@ from driftbayes.inference.samples import Estimate
 from driftbayes.inference.target import AbstractTarget, Guide
 from driftbayes.typing import FloatArray
 
-# A third of the draws meets a Gaussian fitted to another third.
+# A third of the draws is used with a Gaussian fitted to another third.
 _THIRDS = 3
 # Gaussian draws for each posterior draw.
 _PROPOSALS = 1
 _MAX_ITERATIONS = 1000
 _TOLERANCE = 1e-10
-# Beyond the first value of R-hat a warning is due: mixed chains of 1000 draws exceed it by chance
-# once in a hundred. Beyond the second the result is not usable.
+# R-hat above which to warn, exceeded by chance by one in a hundred mixed chains of 1000 draws, and
+# R-hat above which the result is unusable.
 _RHAT_DOUBTFUL, _RHAT_BAD = 1.01, 1.05
 _MIN_ESS = 400
 # Exceeded by chance once in ten thousand: χ² with two degrees of freedom.
@@ -32,7 +32,7 @@ _MAX_DISAGREEMENT = 18.4
 def bridge(
     target: AbstractTarget, guide: Guide | None, rng: np.random.Generator, **sizes: int
 ) -> Estimate:
-    r"""Evidence from Markov chains and Meng & Wong's (1996) optimal bridge.
+    r"""Estimate the evidence from Markov chains by Meng & Wong's (1996) optimal bridge.
 
     With p(z) = L(z) π(z) and q a normalised density that overlaps with it, Z solves
 
@@ -44,12 +44,12 @@ def bridge(
     posterior is skewed; therefore p is made symmetric first, which leaves Z unchanged (warp III of
     Meng & Schilling 2002): $p(z) \to \tfrac12 [p(z) + p(2\mu - z)]$.
 
-    If q were fitted to the draws that it meets, Z would be too small. The draws are divided into
-    thirds; a Gaussian fitted to the first meets the second, one fitted to the second the third, and
-    one fitted to the third the first. The result is the mean of the three. (With halves that change
-    places, the two results err together: if p is nearly Gaussian their errors are both proportional
-    to the product of the errors of the halves, and the mean is no better than either.) The error is
-    that of Frühwirth-Schnatter (2004),
+    If q were fitted to the same draws that it is compared with, Z would be too small. The draws are
+    therefore divided into thirds: the Gaussian fitted to the first is used with the second, that of
+    the second with the third, and that of the third with the first. The result is the mean of the
+    three. (Two exchanged halves would have nearly the same error: if p is nearly Gaussian, both
+    errors are proportional to the product of the errors of the halves.) The error is that of
+    Frühwirth-Schnatter (2004),
 
     $$\mathrm{err}^2 = \frac{1}{N_2} \frac{\mathrm{V}_q[f_1]}{\mathrm{E}_q^2[f_1]}
       + \frac{\tau}{N} \frac{\mathrm{V}_p[f_2]}{\mathrm{E}_p^2[f_2]} ,$$
@@ -57,30 +57,27 @@ def bridge(
     with $f_1, f_2$ the fractions above, N posterior draws and τ the autocorrelation time of
     $f_2$ along the chains.
 
-    It assumes that the draws represent the posterior. A mode that no chain has visited is missing
-    from the result and from the error: chains around a guide visit one mode. If there may be
+    This assumes that the draws represent the posterior. A mode that no chain has visited is missing
+    from the result and from the error; chains around a guide visit one mode. If there may be
     several, use `guide=None` and check R-hat, or use tempering.
 
     Args:
         target: Prior and likelihood.
         guide: Approximate position of the posterior; None to start from the prior.
-        rng: Random numbers.
+        rng: Random number generator.
         **sizes: Sizes of the chains, as for `sample_chains`.
     """
     draws = sample_chains(target, guide, rng, **sizes)
     return _estimate(draws, *_log_ratios(target, draws, rng))
 
 
-# --- Both densities at the draws of both -------------------------------------------------------
-
-
 def _log_ratios(
     target: AbstractTarget, draws: ChainDraws, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Ln p/q at the draws of each third, (third, chain, draw), and at those of its Gaussian."""
+    """Compute ln p/q at the draws of each third, (third, chain, draw), and of its Gaussian."""
     n_chains, n_draws, n_dim = draws.z.shape
     size = n_draws // _THIRDS
-    # A remainder is dropped at the beginning, where the start may still matter.
+    # Drop a remainder at the beginning, where draws may still depend on the start.
     parts = draws.z[:, -_THIRDS * size :].reshape(n_chains, _THIRDS, size, n_dim).swapaxes(0, 1)
     values = draws.log_joint[:, -_THIRDS * size :].reshape(n_chains, _THIRDS, size).swapaxes(0, 1)
     at_draws, at_proposals = [], []
@@ -91,7 +88,7 @@ def _log_ratios(
         try:
             factor = np.linalg.cholesky(np.cov(fitted, rowvar=False).reshape(n_dim, n_dim))
         except np.linalg.LinAlgError:
-            # Chains that never moved: no Gaussian can be fitted.
+            # No Gaussian can be fitted to chains that never moved.
             return np.full((_THIRDS, n_chains, size), np.nan), np.full((_THIRDS, 1), np.nan)
         log_volume = np.sum(np.log(np.diag(factor))) + 0.5 * n_dim * np.log(2 * np.pi)
         away = met - mean
@@ -110,9 +107,6 @@ def _log_ratios(
 def _log_joint(target: AbstractTarget, z: FloatArray) -> FloatArray:
     log_prior, log_likelihood = target.log_densities(z)
     return log_prior + log_likelihood
-
-
-# --- The evidence at which they meet -----------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +131,7 @@ class _Crossing:
 
 
 def _cross(at_draws: FloatArray, at_proposals: FloatArray, effective: float) -> _Crossing:
-    """Meng & Wong's iteration.
+    """Find the evidence by Meng & Wong's iteration.
 
     Args:
         at_draws: ln p/q at the posterior draws, (chain, draw).
@@ -202,8 +196,8 @@ def _estimate(chains: ChainDraws, at_draws: FloatArray, at_proposals: FloatArray
 
 
 def _variances(thirds: list[_Crossing]) -> FloatArray:
-    """Squared error of each ln Z, after Frühwirth-Schnatter."""
-    # Autocorrelation times need long series: one for all thirds, each a set of chains.
+    """Compute the squared error of each ln Z, after Frühwirth-Schnatter."""
+    # Autocorrelation times need long series: use one for all thirds, each a set of chains.
     time = autocorrelation_time(np.concatenate([third.at_draws for third in thirds]))
     variances = [
         time * third.at_draws.var(ddof=1) / third.at_draws.size
@@ -215,7 +209,7 @@ def _variances(thirds: list[_Crossing]) -> FloatArray:
 
 
 def _doubts_of_chains(rhat: float, ess: float) -> Iterator[tuple[bool, str]]:
-    """Whether the result is unusable, and a warning, for each doubt."""
+    """Yield, for each problem of the chains, whether the result is unusable, and a warning."""
     if not rhat <= _RHAT_DOUBTFUL:
         yield (
             not rhat <= _RHAT_BAD,
@@ -233,6 +227,7 @@ def _doubts_of_chains(rhat: float, ess: float) -> Iterator[tuple[bool, str]]:
 def _doubts_of_thirds(
     thirds: list[_Crossing], values: FloatArray, disagreement: float
 ) -> Iterator[tuple[bool, str]]:
+    """Yield the same for each problem of the thirds."""
     if not all(third.converged for third in thirds):
         yield (
             True,

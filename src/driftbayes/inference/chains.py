@@ -1,4 +1,4 @@
-r"""Posterior draws by several Markov chains, and how well these have mixed."""
+"""Posterior draws by several Markov chains, and diagnostics of their mixing."""
 
 __all__ = ["ChainDraws", "autocorrelation_time", "sample_chains", "split_rhat"]
 
@@ -11,16 +11,16 @@ from driftbayes.inference.metropolis import Cloud, fit_cloud, move, start_chains
 from driftbayes.inference.target import AbstractTarget, Guide
 from driftbayes.typing import FloatArray
 
-# Chains start this many times further from the centre of the guide than draws lie.
+# Distance of the starts from the centre of the guide, relative to that of draws.
 _START_SPREAD = 2.0
 # A chain starts at the first of these candidates with a finite density.
 _N_CANDIDATES = 4
-# Prior draws from which the width of the prior is estimated.
+# Number of prior draws for estimating the width of the prior.
 _N_PRIOR_DRAWS = 256
-# Shares of the warm-up after which the proposals are fitted anew.
+# Shares of the warm-up after which the proposals are fitted again.
 _REFITS = (0.1, 0.25, 0.5, 1.0)
-# Largest autocorrelation time, in moves, of chains whose every position is kept, and the largest
-# number of moves between two draws.
+# Moves are repeated between draws if the autocorrelation time exceeds the first number of moves, at
+# most up to the second number.
 _AUTOCORRELATION_TIME, _MAX_MOVES = 3.0, 16
 
 
@@ -76,16 +76,16 @@ def sample_chains(
     Proposals are fitted to the draws of all chains during the warm-up, and fixed after it. Chains
     that mix slowly make several moves between two draws.
 
-    A chain does not cross a valley of more than some ten nats. Chains that start near a guide stay
-    in its mode, and their draws show no sign of another. With `guide=None` they start from the
-    prior and may end in different modes; R-hat then shows it, but the number of chains in a mode is
-    not its weight.
+    A chain does not cross a valley deeper than about ten nats. Chains that start near a guide stay
+    in its mode, and no diagnostic shows other modes. With `guide=None` they start from the prior
+    and may end in different modes, which R-hat shows; the number of chains in a mode is not its
+    weight.
 
     Args:
         target: Prior and likelihood.
         guide: Approximate position of the posterior; chains start around it, twice as far out as
             draws. If None, chains start at draws from the prior.
-        rng: Random numbers.
+        rng: Random number generator.
         n_chains: Number of chains.
         n_draws: Draws kept of each chain.
         n_warmup: Draws of each chain that are spent on adaptation and not kept.
@@ -103,7 +103,7 @@ def sample_chains(
         for _ in range(begin, end):
             chains, _ = move(target, chains, cloud, 1.0, rng)
             positions.append(chains.z)
-        # The second half of the window: the first may still depend on the start.
+        # Use the second half of the window: the first may still depend on the start.
         recent = np.stack(positions[len(positions) // 2 :], axis=1)
         points = recent.reshape(-1, target.n_dim)
         if (np.ptp(points, axis=0) > 0).all():
@@ -129,7 +129,7 @@ def sample_chains(
 
 
 def _moves_per_draw(recent: FloatArray) -> int:
-    """Moves between two draws, from how fast the chains mix at the end of the warm-up."""
+    """Choose the number of moves between draws from the mixing at the end of the warm-up."""
     if recent.shape[1] < 12:
         return 1
     times = [autocorrelation_time(series) for series in np.moveaxis(recent, -1, 0)]
@@ -139,7 +139,7 @@ def _moves_per_draw(recent: FloatArray) -> int:
 def _start(
     target: AbstractTarget, guide: Guide | None, n_chains: int, rng: np.random.Generator
 ) -> tuple[Cloud, FloatArray]:
-    """First proposals, and the position at which each chain starts."""
+    """Choose the first proposals, and the position at which each chain starts."""
     n_candidates = n_chains * _N_CANDIDATES
     if guide is None:
         prior = target.sample_prior(rng, _N_PRIOR_DRAWS + n_candidates)
@@ -155,11 +155,8 @@ def _start(
     return cloud, candidates[np.arange(n_chains), np.argmax(is_finite, axis=1)]
 
 
-# --- Mixing ------------------------------------------------------------------------------------
-
-
 def split_rhat(series: FloatArray) -> float:
-    r"""How much wider all chains are than one half of one: 1 if they have forgotten their starts.
+    r"""Compute the width of all chains relative to half a chain, 1 if the chains have mixed.
 
     With W the mean variance within half-chains of n draws and B/n the variance of their means,
 
@@ -177,14 +174,14 @@ def split_rhat(series: FloatArray) -> float:
 
 
 def autocorrelation_time(series: FloatArray) -> float:
-    r"""How many draws are worth one independent draw; below 1 if successive draws alternate.
+    r"""Compute the number of draws per independent draw; below 1 if successive draws alternate.
 
     $$\tau = 1 + 2 \sum_{t \ge 1} \rho_t , \qquad
       \rho_t = 1 - \frac{W - \overline{C_t}}{\frac{n-1}{n} W + B/n} ,$$
 
     with C the autocovariance of a half-chain. Sums of neighbouring ρ are positive and decrease
-    (Geyer 1992): the series ends at the first that is not, and a sum larger than the last
-    counts as that. A series that does not vary has τ = 1, one that is not finite NaN.
+    (Geyer 1992): the series ends at the first sum that is not positive, and a sum larger than the
+    previous one is replaced by it. A constant series has τ = 1, one that is not finite NaN.
 
     Args:
         series: One quantity, (chain, draw).

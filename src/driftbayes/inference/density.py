@@ -1,13 +1,6 @@
 """The joint density of data and parameters at many points."""
 
-__all__ = [
-    "Density",
-    "Points",
-    "class_probabilities",
-    "derived_at",
-    "hypothesis_of",
-    "log_likelihood",
-]
+__all__ = ["Density", "Points", "class_probabilities", "hypothesis_of", "log_likelihood"]
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -41,7 +34,7 @@ _SUM_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Points:
-    """What was found at some points; all arrays have the points along their first axis.
+    """Priors and likelihoods at points; points are the first axis of every array.
 
     Args:
         z: Unconstrained coordinates.
@@ -85,7 +78,7 @@ class Density:
     Args:
         hypothesis: Model family and prior.
         engine: The data.
-        factor: By how much the log-likelihood is multiplied: more than one for a part of the data.
+        factor: Factor of the log-likelihood, more than one for a part of the data.
     """
 
     hypothesis: Hypothesis
@@ -94,11 +87,11 @@ class Density:
 
     @cached_property
     def scale(self) -> int | None:
-        """Place in θ of a parameter that multiplies the whole covariance; None if none does."""
+        """Index in θ of a parameter that multiplies the whole covariance; None if none does."""
         return None if self.engine.noisy else self.hypothesis.scale_index
 
     def terms(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Ln L, and count, log-determinant and quadratic form of its Gaussian terms."""
+        """Compute ln L, and count, log-determinant and quadratic form of its Gaussian terms."""
         engine = self.engine
         if isinstance(engine, DirectData):
             return self._directly(engine, theta)
@@ -107,25 +100,23 @@ class Density:
                 found = self._by_trajectory(engine, theta)
             else:
                 sums = engine.sums(formulas.Rows(self.hypothesis, theta))
-                found = formulas.finish(
-                    self.hypothesis, theta, sums, engine.n_dim, engine.tau, engine.context
-                )
+                found = formulas.finish(self.hypothesis, theta, sums, engine)
         fit, n, log_det, quadratic = (self.factor * part for part in found)
-        return np.where(np.isnan(fit), -np.inf, fit), n, log_det, quadratic
+        return _no_nan(fit), n, log_det, quadratic
 
     def _directly(
         self, data: DirectData, theta: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """The same of data that are their own engine; they have no Gaussian terms."""
+        """Compute `terms` for data that are their own engine, without Gaussian terms."""
         values = self.hypothesis.columns(theta)
         fit = self.factor * data.log_densities(self.hypothesis.model, values)
         zeros = np.zeros(len(theta))
-        return np.where(np.isnan(fit), -np.inf, fit), zeros, zeros, zeros
+        return _no_nan(fit), zeros, zeros, zeros
 
     def _by_trajectory(
         self, engine: FilterEngine, theta: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """The same of a model that judges every trajectory by itself, some points at a time."""
+        """Compute `terms` of a model with a density per trajectory, some points at a time."""
         model = self.hypothesis.model
         rows = formulas.Rows(self.hypothesis, theta)
         n_components = rows.n_components
@@ -136,7 +127,7 @@ class Density:
             forms = engine.slot_forms(some).scalar(engine.n_dim, n_components)
             count = np.bincount(forms.pattern, minlength=len(forms.n)).astype(np.float64)
             fit = model.sum_over_trajectories(tuple(part[low:high] for part in numbers), forms)
-            # Of the first component alone: enough to find a scale to start from.
+            # Terms of the first component suffice for a scale to start from.
             n = np.full(high - low, forms.n @ count)
             return fit, n, forms.log_det[:, 0] @ count, forms.quadratic[:, 0].sum(axis=1)
 
@@ -154,11 +145,11 @@ class Density:
         return Points(z, theta, log_priors, log_jacobians, fit, n, log_det, quadratic)
 
     def _fit(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """The same as `terms`; where the scale multiplies all, at unit scale but for ln L."""
+        """Compute `terms`; of a model with a scale, all terms but ln L are at unit scale."""
         place = self.scale
         if place is None:
             return self.terms(theta)
-        # Points that differ in the scale only need one evaluation: the rest is algebra.
+        # One evaluation suffices for all points that differ only in the scale.
         unit = theta.copy()
         unit[:, place] = 1.0
         distinct, index = np.unique(unit, axis=0, return_inverse=True)
@@ -166,15 +157,11 @@ class Density:
         _, n, log_det, quadratic = (part[index] for part in self.terms(distinct))
         with np.errstate(all="ignore"):
             fit = gaussian_log_density(n, log_det, quadratic, theta[:, place], np)
-        return np.where(np.isnan(fit), -np.inf, fit), n, log_det, quadratic
+        return _no_nan(fit), n, log_det, quadratic
 
     def derived(self, theta: FloatArray) -> dict[str, float]:
-        """What the model derives from one θ and the data."""
-        engine = self.engine
-        sums = engine.sums(formulas.Rows(self.hypothesis, theta[None]))
-        return formulas.derived(
-            self.hypothesis, theta, sums, engine.n_dim, engine.tau, engine.context
-        )
+        """Compute the quantities that the model derives from one θ and the data."""
+        return formulas.derived(self.hypothesis, theta, self.engine)
 
 
 @in_double_precision
@@ -216,18 +203,18 @@ def class_probabilities(model: "models.Mixture", data: Displacements) -> FloatAr
     density, theta = _density_of(model, data)
     engine = density.engine
     assert isinstance(engine, FilterEngine)
-    # Not by `slot_forms`, which may sort the trajectories by their length.
+    # `slot_forms` may sort the trajectories by their length.
     sums, n_dim = engine.sums(formulas.Rows(density.hypothesis, theta)), engine.n_dim
     quadratic = np.trace(sums.products, axis1=2, axis2=3)
     logs = gaussian_log_density(n_dim * sums.n, n_dim * sums.log_det, quadratic, 1.0, np)
-    logs = np.where(np.isnan(logs), -np.inf, logs) + np.asarray(model.log_weights)[:, None]
+    logs = _no_nan(logs) + np.asarray(model.log_weights)[:, None]
     return np.exp(logs - logsumexp(logs, axis=0))
 
 
 def _density_of(
     model: AbstractModel, data: AnyData, engine: EngineName = "auto"
 ) -> tuple[Density, FloatArray]:
-    """The density of data under a family of models, and the parameters of the given one."""
+    """Make the density of data under a family of models, and return the model's parameters."""
     leaves = model.leaves()
     if not all(isinstance(leaf, np.ndarray | jax.Array | float | int) for leaf in leaves.values()):
         raise DriftbayesError(
@@ -243,7 +230,7 @@ def _density_of(
 
 @lru_cache(maxsize=256)
 def hypothesis_of(family: AbstractModel) -> Hypothesis:
-    """Return a hypothesis for the formulas of a family; its priors are not to be used."""
+    """Make a hypothesis for the formulas of a family; its priors are not used."""
     priors = {
         name: Exponential(1.0) if parameter.upper == np.inf else Uniform(0.0, parameter.upper)
         for name, parameter in family.parameters.items()
@@ -260,13 +247,3 @@ def _with_noise(model: AbstractModel, data: AnyData, noise_sd: float) -> Displac
     sd = 0.0 if data.position_sd is None else data.position_sd
     n_fixes = len(data.dx) + len(data.row_sizes)
     return replace(data, position_sd=np.broadcast_to(np.hypot(sd, noise_sd), n_fixes).copy())
-
-
-def derived_at(
-    hypothesis: Hypothesis, batch: Batch, index: int, theta: FloatArray
-) -> dict[str, float]:
-    """The model's derived quantities at θ for one data set of a batch."""
-    model = hypothesis.model
-    if not model.has_derived:
-        return {}
-    return Density(hypothesis, batch.engine(index, model)).derived(np.asarray(theta))

@@ -17,10 +17,10 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.by_trajectory import log_likelihood_per_trajectory
 from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import Evidence
-from driftbayes.inference.evidences import evidence, infinite_reason
-from driftbayes.inference.exact import exact_draws, is_integrable
+from driftbayes.inference.evidences import evidence, infinite_reason, is_exact
+from driftbayes.inference.exact import exact_draws
 from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.methods import Auto, Exact, Laplace, Method, as_method
+from driftbayes.inference.methods import Laplace, Method, as_method
 from driftbayes.inference.sampled import N_DRAWS
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
@@ -125,7 +125,7 @@ def posterior_draws(
     check_drawable(hypothesis)
     if (reason := infinite_reason(hypothesis.model, batch)) is not None:
         raise DriftbayesError(f"{hypothesis.name}: {reason}")
-    if isinstance(chosen, Exact) or (isinstance(chosen, Auto) and is_integrable(hypothesis, batch)):
+    if is_exact(chosen, hypothesis, batch):
         record, theta, fits, found = exact_draws(hypothesis, batch, int(n_draws), rng)
         return PosteriorDraws(hypothesis, theta, fits, record, seed, found)
     record = evidence(hypothesis, batch, method=chosen, seed=seed)
@@ -157,7 +157,7 @@ def _gaussian_draws(
         raise DriftbayesError(
             f"no draws from Laplace's Gaussian of {record.name}: {record.status.advice}"
         )
-    signed = np.array(hypothesis.signed)
+    signed = hypothesis.signed
     if record.coords == "log":
         sd = np.array([record.log_sd[name] for name in names])
         centre = np.array([record.log_mean[name] for name in names])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.errors import Status
-from driftbayes.inference.hypothesis import UNEXPECTED, Hypothesis, prior_facts
+from driftbayes.inference.hypothesis import UNEXPECTED, Hypothesis
 from driftbayes.representation import (
     Described,
     amount,
@@ -230,29 +230,20 @@ class Evidence(Described):
 
     def to_json(self) -> dict[str, Any]:
         """Convert to plain numbers and text; values that are not finite become None."""
+        numbers = (
+            *("log_evidence", "log_evidence_err", "log_likelihood_at_map", "log_occam_factor"),
+            *("information_gain", "map", "posterior_sd", "posterior_mean", "posterior_quantiles"),
+            *("contraction", "derived"),
+        )
         record: dict[str, Any] = {
-            "log_evidence": _finite(self.log_evidence),
-            "log_evidence_err": _finite(self.log_evidence_err),
-            "log_likelihood_at_map": _finite(self.log_likelihood_at_map),
-            "log_occam_factor": _finite(self.log_occam_factor),
-            "information_gain": _finite(self.information_gain),
-            "map": {name: _finite(value) for name, value in self.map.items()},
-            "posterior_sd": {name: _finite(value) for name, value in self.posterior_sd.items()},
-            "posterior_mean": {name: _finite(value) for name, value in self.posterior_mean.items()},
-            "posterior_quantiles": {
-                name: {f"{q:g}": _finite(v) for q, v in zip(QUANTILES, values, strict=True)}
-                for name, values in self.posterior_quantiles.items()
-            },
-            "contraction": {name: _finite(value) for name, value in self.contraction.items()},
-            "derived": {name: _finite(value) for name, value in self.derived.items()},
+            **{name: _plain(getattr(self, name)) for name in numbers},
             "priors": self.priors,
             "status": self.status.value,
             "warnings": list(self.warnings),
         }
         if self.seed is not None:
-            diagnostics = {name: _finite(value) for name, value in self.diagnostics.items()}
             record |= {"seed": self.seed, "n_evaluations": self.n_evaluations}
-            record["diagnostics"] = diagnostics
+            record["diagnostics"] = _plain(self.diagnostics)
         return record
 
     def to_dataframe(self) -> "pd.DataFrame":
@@ -276,11 +267,11 @@ def parameter_warnings(
     hypothesis: Hypothesis, estimates: Mapping[str, ParameterEstimate], tau: str
 ) -> tuple[str, ...]:
     """Warn of parameters that are not identified, and of priors in conflict with the data."""
-    facts, warnings = prior_facts(hypothesis), []
-    for i, (name, estimate) in enumerate(estimates.items()):
-        prior = hypothesis.priors[name]
+    warnings = []
+    for estimate, expected in zip(estimates.values(), hypothesis.expected, strict=True):
+        name, prior = estimate.name, hypothesis.priors[estimate.name]
         low, high = estimate.interval
-        least, median, largest = facts.expected[i]
+        least, median, largest = expected
         if not estimate.contraction >= _MIN_CONTRACTION:
             # An upper limit is informative although ln θ has no lower limit.
             if high < median and not prior.is_signed:
@@ -302,5 +293,10 @@ def parameter_warnings(
     return tuple(warnings)
 
 
-def _finite(value: float) -> float | None:
+def _plain(value: Any) -> Any:
+    """Convert numbers, quantiles and mappings of them to plain numbers; None if not finite."""
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if np.ndim(value):
+        return {f"{q:g}": _plain(v) for q, v in zip(QUANTILES, value, strict=True)}
     return float(value) if np.isfinite(value) else None

@@ -5,17 +5,19 @@ __all__ = [
     "evidence_batch",
     "evidence_with_variants",
     "infinite_reason",
+    "is_exact",
     "log_evidences",
 ]
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, expect, is_out_of_memory
-from driftbayes.inference._batch import Batch
+from driftbayes.inference._batch import AnyDisplacements, Batch
 from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates
 from driftbayes.inference.exact import (
     LogEvidence,
@@ -28,18 +30,26 @@ from driftbayes.inference.exact import (
 from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.methods import Auto, Exact, Importance, Laplace, Method, as_method
 from driftbayes.inference.truncation import with_truncation_error
-from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.likelihood.engines import DenseEngine
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
 
-T = TypeVar("T")
+
+@contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Raise a `DriftbayesError` if memory runs out."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DriftbayesError(OUT_OF_MEMORY) from error
 
 
 @in_double_precision
 def evidence(
     hypothesis: Hypothesis | AbstractModel,
-    data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
+    data: AnyDisplacements | Batch,
     *,
     method: Method | str = "auto",
     seed: int = 0,
@@ -64,10 +74,11 @@ def evidence(
     return evidence_batch([hypothesis], data, method=method, seed=seed, **options)[0]
 
 
+@_memory_errors()
 @in_double_precision
 def evidence_batch(
     hypotheses: Sequence[Hypothesis],
-    data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
+    data: AnyDisplacements | Batch,
     *,
     method: Method | str = "auto",
     seed: int = 0,
@@ -79,14 +90,14 @@ def evidence_batch(
     if hypotheses[0].model.kind == "sde":
         from driftbayes.sde.evidence import sde_evidences
 
-        return _in_memory(lambda: sde_evidences(hypotheses, batch, chosen, seed))
+        return sde_evidences(hypotheses, batch, chosen, seed)
     _check(hypotheses, batch)
     if (reason := infinite_reason(hypotheses[0].model, batch)) is not None:
         return [_infinite_record(h, batch, chosen, reason) for h in hypotheses]
     # Compute the evidence of equal priors once.
     texts = [str(hypothesis.describe()) for hypothesis in hypotheses]
     distinct = [hypotheses[texts.index(text)] for text in dict.fromkeys(texts)]
-    found = _in_memory(lambda: _evidences(distinct, batch, chosen, seed))
+    found = _evidences(distinct, batch, chosen, seed)
     order = list(dict.fromkeys(texts))
     records = found if len(hypotheses) == 1 else [found[order.index(text)] for text in texts]
     if _is_whole(hypotheses[0], batch):
@@ -97,6 +108,7 @@ def evidence_batch(
     ]
 
 
+@_memory_errors()
 @in_double_precision
 def log_evidences(
     hypothesis: Hypothesis,
@@ -118,9 +130,8 @@ def log_evidences(
     chosen = as_method(method, **options)
     if hypothesis.model.kind != "sde":
         _check([hypothesis], data)
-        if _is_exact(chosen, hypothesis, data) and _is_whole(hypothesis, data):
-            tolerance = chosen.tolerance  # type: ignore[union-attr]
-            return _in_memory(lambda: exact_log_evidences(hypothesis, data, tolerance=tolerance))
+        if is_exact(chosen, hypothesis, data) and _is_whole(hypothesis, data):
+            return exact_log_evidences(hypothesis, data, tolerance=chosen.tolerance)
     records = evidence_batch([hypothesis], data, method=chosen, seed=seed)
     return LogEvidences(
         np.array([record.log_evidence for record in records]),
@@ -134,11 +145,12 @@ def _is_whole(hypothesis: Hypothesis, batch: Batch) -> bool:
     return batch.is_summed and hypothesis.model.memory is not None
 
 
+@_memory_errors()
 @in_double_precision
 def evidence_with_variants(
     hypothesis: Hypothesis,
     others: Sequence[Hypothesis],
-    data: Displacements | ReducedDisplacements | SummedDisplacements | Batch,
+    data: AnyDisplacements | Batch,
     *,
     method: Method | str = "auto",
     seed: int = 0,
@@ -162,18 +174,18 @@ def evidence_with_variants(
     if hypothesis.model.kind == "sde":
         from driftbayes.sde.evidence import sde_variants
 
-        return _in_memory(lambda: sde_variants(hypothesis, others, batch, chosen, seed))
+        return sde_variants(hypothesis, others, batch, chosen, seed)
     _check([hypothesis, *others], batch)
     if (reason := infinite_reason(hypothesis.model, batch)) is not None:
         record = _infinite_record(hypothesis, batch, chosen, reason)
         return record, [LogEvidence(np.nan, np.nan) for _ in others]
-    if _is_exact(chosen, hypothesis, batch):
-        record, found = _in_memory(lambda: exact_variants(hypothesis, others, batch))
+    if is_exact(chosen, hypothesis, batch):
+        record, found = exact_variants(hypothesis, others, batch, chosen.tolerance)
         return with_truncation_error(record, hypothesis, batch), found
     if isinstance(chosen, Auto | Importance):
         from driftbayes.inference.sampled import auto_variants
 
-        record, found = _in_memory(lambda: auto_variants(hypothesis, others, batch, chosen, seed))
+        record, found = auto_variants(hypothesis, others, batch, chosen, seed)
         return with_truncation_error(record, hypothesis, batch), found
     first, *rest = evidence_batch([hypothesis, *others], batch, method=chosen, seed=seed)
     return first, [LogEvidence(e.log_evidence, e.log_evidence_err) for e in rest]
@@ -213,7 +225,7 @@ def _infinite_record(hypothesis: Hypothesis, batch: Batch, method: Method, reaso
         log_likelihood_at_map=np.nan,
         parameters=make_estimates(
             hypothesis,
-            batch.units(0),
+            batch.unit_names,
             np.full((len(unknown), len(QUANTILES)), np.nan),
             **dict.fromkeys(columns, unknown),
         ),
@@ -226,17 +238,8 @@ def _infinite_record(hypothesis: Hypothesis, batch: Batch, method: Method, reaso
     )
 
 
-def _in_memory(compute: Callable[[], T]) -> T:
-    """Run a computation; raise a `DriftbayesError` if memory runs out."""
-    try:
-        return compute()
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise DriftbayesError(OUT_OF_MEMORY) from error
-
-
-def _is_exact(method: Method, hypothesis: Hypothesis, batch: Batch) -> bool:
+def is_exact(method: Method, hypothesis: Hypothesis, batch: Batch) -> TypeGuard[Auto | Exact]:
+    """Tell whether a method integrates the evidence of a hypothesis."""
     return isinstance(method, Exact) or (
         isinstance(method, Auto) and is_integrable(hypothesis, batch)
     )
@@ -249,8 +252,8 @@ def _evidences(
         from driftbayes.inference._laplace import laplace_batch
 
         return laplace_batch(hypotheses, batch, coords=method.coords)
-    if _is_exact(method, hypotheses[0], batch):
-        return exact_batch(hypotheses, batch, tolerance=method.tolerance)  # type: ignore[union-attr]
+    if is_exact(method, hypotheses[0], batch):
+        return exact_batch(hypotheses, batch, tolerance=method.tolerance)
     from driftbayes.inference.sampled import auto_batch, sampled_batch
 
     if isinstance(method, Auto):

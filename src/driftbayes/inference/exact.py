@@ -19,11 +19,11 @@ import numpy as np
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.density import Density, derived_at
-from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
-from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_facts
+from driftbayes.inference.density import Density
+from driftbayes.inference.evidence import QUANTILES, Evidence
+from driftbayes.inference.hypothesis import Hypothesis, points_at
 from driftbayes.inference.log_sums import logsumexp
-from driftbayes.inference.posterior import summarise
+from driftbayes.inference.posterior import summarise, weighted_quantiles
 from driftbayes.inference.quadrature import (
     MAX_MISSED,
     Nodes,
@@ -33,6 +33,7 @@ from driftbayes.inference.quadrature import (
     scale_form,
 )
 from driftbayes.inference.quantiles import marginal_quantiles
+from driftbayes.inference.records import make_record
 from driftbayes.inference.scale import closed_modes, draw_scales
 from driftbayes.inference.search import Modes, find_modes
 from driftbayes.inference.stacked import solve_stack, stack_records
@@ -129,7 +130,10 @@ def _solve_together(
 
 
 def exact_variants(
-    hypothesis: Hypothesis, others: Sequence[Hypothesis], data: Batch
+    hypothesis: Hypothesis,
+    others: Sequence[Hypothesis],
+    data: Batch,
+    tolerance: float | None = None,
 ) -> tuple[Evidence, list["LogEvidence"]]:
     """Compute the evidence under one prior, and only ln Z under others, reusing nodes if possible.
 
@@ -137,11 +141,12 @@ def exact_variants(
         hypothesis: Model family and prior.
         others: The same family with other priors.
         data: One data set, from `Batch.of`.
+        tolerance: Accepted error of ln Z under the first prior, in nats.
     """
-    record = dict(_solve_together(hypothesis, data, None)).get(0)
+    record = dict(_solve_together(hypothesis, data, tolerance)).get(0)
     if record is not None and not others:
         return record, []
-    first = _solve(hypothesis, data, 0, None)
+    first = _solve(hypothesis, data, 0, tolerance)
     known = [(first.modes, first.quadrature)]
     variants = [_log_evidence(other, data, known) for other in others]
     return first.record if record is None else record, variants
@@ -243,11 +248,9 @@ def _make_record(
 ) -> Evidence:
     """Summarise a posterior."""
     hypothesis = found.density.hypothesis
-    facts = prior_facts(hypothesis)
     posterior = summarise(found.nodes, found.density.scale, found.form, hypothesis.signed)
-    quantiles = posterior.quantiles
-    if found.lattices:
-        quantiles = _with_marginals(hypothesis, found, quantiles)
+    if found.lattices and np.isfinite(found.log_evidence):
+        posterior.quantiles[found.left] = _marginal_quantiles(hypothesis, found)
     theta_map, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
     # Rounding of a large log-evidence is not an error of the quadrature.
     accepted = max(tolerance, 2e-14 * abs(found.log_evidence))
@@ -259,62 +262,30 @@ def _make_record(
         status = Status.QUADRATURE_NOT_CONVERGED
     elif not modes.free.converged:
         status = Status.MAP_NOT_CONVERGED
-    estimates = make_estimates(
-        hypothesis,
-        data.units(index),
-        quantiles,
-        mode=theta_map,
-        mean=posterior.mean,
-        sd=np.sqrt(np.diag(posterior.cov)),
-        log_mean=posterior.log_mean,
-        log_sd=posterior.log_sd,
-        contraction=1 - posterior.log_sd / facts.log_sd,
-    )
-    warnings = () if status is Status.OK else (status.advice,)
-    return Evidence(
-        hypothesis=hypothesis,
+    return make_record(
+        *(hypothesis, data, index, theta_map, posterior),
+        warnings=() if status is Status.OK else (status.advice,),
         method="exact",
         log_evidence=found.log_evidence,
         log_evidence_err=found.error + found.missed,
         log_likelihood_at_map=modes.natural.value - float(log_priors.sum()),
-        parameters=estimates,
-        posterior_cov=posterior.cov,
-        expected_log_likelihood=posterior.expected_log_likelihood,
         status=status,
-        warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau_text(index))),
-        tau=data.tau(index),
-        time_unit=data.units(index)[1],
-        data_fingerprint=data.fingerprint(index),
         n_evaluations=found.n_evaluations,
-        derived=derived_at(hypothesis, data, index, theta_map),
     )
 
 
-def _with_marginals(hypothesis: Hypothesis, found: Quadrature, quantiles: FloatArray) -> FloatArray:
-    """Fill in the quantiles of the coordinates left, from the lattices."""
-    logs = np.array([lattice.log_integral for lattice in found.lattices])
-    if not np.isfinite(found.log_evidence):
-        return quantiles
+def _marginal_quantiles(hypothesis: Hypothesis, found: Quadrature) -> FloatArray:
+    """Compute quantiles of the coordinates left, (coordinate, probability), from the lattices."""
+    largest = max(found.lattices, key=lambda lattice: lattice.log_integral)
     z = np.zeros((len(QUANTILES), len(hypothesis.names)))
-    if len(found.lattices[int(np.argmax(logs))].log_values) > _N_DENSE:
-        z[:, found.left] = _node_quantiles(found)
+    if len(largest.log_values) > _N_DENSE:
+        places = np.concatenate([lattice.z for lattice in found.lattices])
+        weights = np.exp(found.nodes.log_weights - found.log_evidence)
+        z[:, found.left] = weighted_quantiles(places, weights).T
     else:
+        logs = np.array([lattice.log_integral for lattice in found.lattices])
         z[:, found.left] = marginal_quantiles(found.lattices, logs, np.array(QUANTILES)).T
-    out = np.array(quantiles)
-    out[found.left] = hypothesis.from_unconstrained(z).T[found.left]
-    return out
-
-
-def _node_quantiles(found: Quadrature) -> FloatArray:
-    """Compute quantiles of dense weighted nodes, (probability, coordinate)."""
-    z = np.concatenate([lattice.z for lattice in found.lattices])
-    weights = np.exp(found.nodes.log_weights - found.log_evidence)
-    out = np.empty((len(QUANTILES), z.shape[1]))
-    for i, values in enumerate(z.T):
-        order = np.argsort(values)
-        rise = np.cumsum(weights[order])
-        out[:, i] = np.interp(QUANTILES, (rise - 0.5 * weights[order]) / rise[-1], values[order])
-    return out
+    return hypothesis.from_unconstrained(z).T[found.left]
 
 
 @in_double_precision

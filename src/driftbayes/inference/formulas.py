@@ -27,7 +27,6 @@ from driftbayes.inference.hypothesis import Family, Hypothesis
 from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.likelihood.channels import ChannelTerms, Collected
 from driftbayes.likelihood.engines import Engine, rows_first
-from driftbayes.likelihood.runs import Context
 from driftbayes.likelihood.sums import Sums
 from driftbayes.models import AbstractModel
 from driftbayes.precision import in_double_precision
@@ -214,7 +213,7 @@ def _autocovariances(
 
 
 def finish(
-    hypothesis: Hypothesis, theta: FloatArray, sums: Sums, n_dim: int, tau: float, context: Context
+    hypothesis: Hypothesis, theta: FloatArray, sums: Sums, engine: Engine
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Compute ln p(D | θ), and n, log-determinant and quadratic form of its Gaussian terms.
 
@@ -222,15 +221,13 @@ def finish(
         hypothesis: Model family and prior.
         theta: Parameters, (point, parameter).
         sums: Sums of the engine for the rows of these points.
-        n_dim: Number of columns that are axes.
-        tau: Sampling time.
-        context: Location of the data.
+        engine: The data.
     """
     n_points, n_slots = len(theta), len(sums.n)
     size = _program_size(_N_SLOTS, n_slots)
     at_once = _program_size(_N_POINTS, n_points) if size == 1 else _N_POINTS[0]
     n_components = len(sums.log_det) // n_points
-    program = _finish_program(n_dim, context.is_lonlat)
+    program = _finish_program(engine.n_dim, engine.context.is_lonlat)
     total = np.zeros((4, n_points))
     for low in range(0, n_slots, size):
         part = slice(low, low + size)
@@ -240,22 +237,24 @@ def finish(
             for array in (sums.log_det, sums.products, sums.excess)
         )
         n = np.broadcast_to(_pad(sums.n[part], size, axis=0), (n_points, size))
-        shared = (context.centre, np.asarray(context.turning), np.asarray(tau))
-        found = _by_points(
-            program, hypothesis, at_once, theta, n, log_det, products, excess, shared=shared
-        )
+        arrays = (theta, n, log_det, products, excess)
+        found = _by_points(program, hypothesis, at_once, *arrays, shared=_location(engine))
         total += np.stack(found)
     return total[0], total[1], total[2], total[3]
 
 
-def derived(
-    hypothesis: Hypothesis, theta: FloatArray, sums: Sums, n_dim: int, tau: float, context: Context
-) -> dict[str, float]:
+def _location(engine: Engine) -> tuple[Any, ...]:
+    """Return the numbers about the data that are the same at all points."""
+    context = engine.context
+    return context.centre, np.asarray(context.turning), np.asarray(engine.tau)
+
+
+def derived(hypothesis: Hypothesis, theta: FloatArray, engine: Engine) -> dict[str, float]:
     """Compute the derived quantities of a model from one θ and the sums of all data."""
-    program = _derived_program(hypothesis.family, n_dim, context.is_lonlat)
+    sums = engine.sums(Rows(hypothesis, theta[None]))
+    program = _derived_program(hypothesis.family, engine.n_dim, engine.context.is_lonlat)
     point = (theta, sums.n[0], sums.log_det[:, 0], sums.products[:, 0], sums.excess[:, 0])
-    shared = (context.centre, np.asarray(context.turning), np.asarray(tau))
-    found = program(_fixed_values(hypothesis), point, shared)
+    found = program(_fixed_values(hypothesis), point, _location(engine))
     return {name: float(value) for name, value in found.items()}
 
 
@@ -292,13 +291,12 @@ def evaluate_with_sums(
     """
     with np.errstate(all="ignore"):
         sums = engine.sums(Rows(hypothesis, theta))
-    context = engine.context
     n = np.broadcast_to(sums.n[0], len(theta))
     # With one slot and one component, the axis of slots stands for that of components.
     parts = (sums.log_det, sums.products, sums.excess)
-    shared = (context.centre, np.asarray(context.turning), np.asarray(engine.tau))
-    program = _sums_program(of, engine.n_dim, context.is_lonlat)
-    return _by_points(program, hypothesis, _N_POINTS[0], theta, n, *parts, shared=shared)
+    program = _sums_program(of, engine.n_dim, engine.context.is_lonlat)
+    arrays = (theta, n, *parts)
+    return _by_points(program, hypothesis, _N_POINTS[0], *arrays, shared=_location(engine))
 
 
 def trajectory_numbers(model: AbstractModel) -> tuple[Any, ...]:

@@ -4,11 +4,9 @@ __all__ = [
     "UNEXPECTED",
     "Family",
     "Hypothesis",
-    "PriorFacts",
     "check_plain",
     "check_plain_models",
     "points_at",
-    "prior_facts",
     "prior_quantiles",
 ]
 
@@ -20,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from driftbayes.errors import DriftbayesError, did_you_mean, expect
 from driftbayes.jax_typing import AnyArray, ScalarLike
@@ -30,7 +29,6 @@ from driftbayes.typing import FloatArray
 
 # Probability beyond which a posterior is in conflict with its prior.
 UNEXPECTED = 1e-3
-PROBABILITIES = np.linspace(0.0, 1.0, 66)[1:-1]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -118,10 +116,35 @@ class Hypothesis(Described):
         """The model and the names of the known parameters, on which compiled programs depend."""
         return family_of(self.model, tuple(self.fixed))
 
-    @property
-    def signed(self) -> tuple[bool, ...]:
+    @cached_property
+    def signed(self) -> NDArray[np.bool_]:
         """Whether each inferred parameter may be negative."""
-        return tuple(self.priors[name].is_signed for name in self.names)
+        return np.array([self.priors[name].is_signed for name in self.names])
+
+    @cached_property
+    def prior_means(self) -> FloatArray:
+        """Means of the priors of the inferred parameters, in the order of θ."""
+        return np.array([self.priors[name].mean() for name in self.names])
+
+    @cached_property
+    def prior_log_sd(self) -> FloatArray:
+        """Prior standard deviations of ln θ; of θ if it is signed."""
+        return np.array([self.priors[name].log_sd() for name in self.names])
+
+    @cached_property
+    def expected(self) -> FloatArray:
+        """Prior quantiles at `UNEXPECTED`, 1/2 and 1 - `UNEXPECTED`, (parameter, 3).
+
+        The first is minus infinity unless the density falls towards zero, as for a lognormal prior.
+        """
+        found = np.empty((len(self.names), 3))
+        for row, name in zip(found, self.names, strict=True):
+            prior = self.priors[name]
+            row[:] = prior.quantile(np.array([UNEXPECTED, 0.5, 1 - UNEXPECTED]))
+            low, median = prior.log_density(row[:2])
+            if not low < median:
+                row[0] = -np.inf
+        return found
 
     @property
     def scale_index(self) -> int | None:
@@ -216,49 +239,6 @@ class Hypothesis(Described):
     def describe(self) -> dict[str, str]:
         """Return the priors as text, for records and tables."""
         return {name: prior.describe() for name, prior in self.priors.items()}
-
-
-@dataclass(frozen=True)
-class PriorFacts:
-    """Summaries of the priors of the inferred parameters, in the order of θ.
-
-    Args:
-        mean: Means.
-        log_sd: Standard deviations of ln θ; of θ if it is signed.
-        quantiles: Quantiles at `PROBABILITIES`, (parameter, probability); NaN unless uniform.
-        expected: Quantiles at `UNEXPECTED`, 1/2 and 1 - `UNEXPECTED`, (parameter, 3). The first is
-            minus infinity unless the density falls towards zero, as for a lognormal prior.
-    """
-
-    mean: FloatArray
-    log_sd: FloatArray
-    quantiles: FloatArray
-    expected: FloatArray
-
-
-def prior_facts(hypothesis: Hypothesis) -> PriorFacts:
-    """Compute means, widths and quantiles of the priors."""
-    priors = [hypothesis.priors[name] for name in hypothesis.names]
-    return PriorFacts(
-        mean=np.array([prior.mean() for prior in priors]),
-        log_sd=np.array([prior.log_sd() for prior in priors]),
-        quantiles=np.stack([_quantiles(prior) for prior in priors]),
-        expected=np.stack([_expected(prior) for prior in priors]),
-    )
-
-
-def _expected(prior: AbstractPrior) -> FloatArray:
-    found = np.array(prior.quantile(np.array([UNEXPECTED, 0.5, 1 - UNEXPECTED])))
-    low, median = prior.log_density(found[:2])
-    if not low < median:
-        found[0] = -np.inf
-    return found
-
-
-def _quantiles(prior: AbstractPrior) -> FloatArray:
-    if not isinstance(prior, Uniform):
-        return np.full(len(PROBABILITIES), np.nan)
-    return prior.quantile(PROBABILITIES)
 
 
 def prior_quantiles(hypothesis: Hypothesis, probabilities: FloatArray) -> FloatArray:

@@ -104,13 +104,7 @@ def line_aliasing(index: IntArray, weights: FloatArray) -> FloatArray:
     """
     weights = np.where(weights > 1e-20, weights, 0.0)
     share = weights[:, index % 2 == 1].sum(axis=1)
-    fractions = _DOUBLED_FRACTIONS
-    phases = 2 * np.pi * np.outer(index, fractions)
-    waves = np.hypot(weights @ np.cos(phases), weights @ np.sin(phases))
-    logs = -np.log(waves.clip(1e-100, 1 - 1e-9))
-    powers = np.log(logs[:, 2:] / logs[:, :2]) / np.log(fractions[2] / fractions[:2])
-    power = np.clip(powers.min(axis=1), np.interp(logs[:, 2], *_NOISE), 2.0)
-    halves = np.exp(-logs[:, 2] * (0.5 / fractions[2]) ** power)
+    halves, power = _extrapolate(index, weights, along_axis=True)
     # The difference of A and B also measures F at half of the vector.
     halves *= np.maximum(1.0, 0.5 * np.abs(np.log((1 - share) / share)) / (2 * halves))
     onwards = np.minimum(power, 1.0)
@@ -137,19 +131,33 @@ def _fourier_at_half(
     At half of the vector the nodes give the sum of the real parts of F and of all its images. The
     sum may vanish by chance, so the extrapolation from smaller wave numbers is a lower bound.
     """
-    size = np.count_nonzero(vector)
-    fractions = _DOUBLED_FRACTIONS if size == 1 else _FRACTIONS
-    phase = place @ vector
-    waves = np.exp(2j * np.pi * np.outer(fractions, phase)) @ weights
-    logs = -np.log(np.abs(waves).clip(1e-100, 1 - 1e-9))
-    powers = np.log(logs[2] / logs[:2]) / np.log(fractions[2] / fractions[:2])
-    lowest = np.interp(logs[2], *_NOISE) if size == 1 else _MIN_POWER
-    power = float(np.min(powers).clip(lowest, 2.0))
-    suggested = float(np.exp(-logs[2] * (0.5 / fractions[2]) ** power))
+    size, phase = np.count_nonzero(vector), place @ vector
+    halves, powers = _extrapolate(phase, weights[None], along_axis=size == 1)
+    suggested, power = float(halves[0]), float(powers[0])
     if size == 1:
         return suggested, power
     n_images = 2 ** (size - 1)
     return max(suggested, abs(float(np.cos(np.pi * phase) @ weights)) / n_images), power
+
+
+def _extrapolate(
+    phase: FloatArray | IntArray, weights: FloatArray, *, along_axis: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Extrapolate F to half of a vector; also return the exponent of the wave number in -ln F.
+
+    Args:
+        phase: Scalar products of the nodes with the vector.
+        weights: Normalised values at the nodes, (line, node).
+        along_axis: Whether the vector has a single component, which is 2.
+    """
+    fractions = _DOUBLED_FRACTIONS if along_axis else _FRACTIONS
+    phases = 2 * np.pi * np.outer(phase, fractions)
+    waves = np.hypot(weights @ np.cos(phases), weights @ np.sin(phases))
+    logs = -np.log(waves.clip(1e-100, 1 - 1e-9))
+    powers = np.log(logs[:, 2:] / logs[:, :2]) / np.log(fractions[2] / fractions[:2])
+    lowest = np.interp(logs[:, 2], *_NOISE) if along_axis else _MIN_POWER
+    power = np.clip(powers.min(axis=1), lowest, 2.0)
+    return np.exp(-logs[:, 2] * (0.5 / fractions[2]) ** power), power
 
 
 def gaussian_spacing(n_dim: int, tolerance: float) -> float:

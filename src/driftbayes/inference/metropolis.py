@@ -31,7 +31,7 @@ class Cloud:
     factor: FloatArray
 
     def log_density(self, z: FloatArray) -> FloatArray:
-        """Ln of Student's density with this mean and shape, up to a constant."""
+        """Compute ln of Student's density with this mean and shape, up to a constant."""
         whitened = np.linalg.solve(self.factor, (z - self.center).T)
         squares = np.sum(np.clip(whitened, -1e150, 1e150) ** 2, axis=0)
         return -0.5 * (_FREEDOM + z.shape[1]) * np.log1p(squares / _FREEDOM)
@@ -39,7 +39,7 @@ class Cloud:
 
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """Positions of the chains, and how well both kinds of proposal work.
+    """Positions of the chains, and the tuning of both kinds of proposal.
 
     Args:
         z: Positions, (chain, parameter).
@@ -60,7 +60,7 @@ class Chains:
 def start_chains(
     target: AbstractTarget, z: FloatArray, log_scale: float = 0.0, fit: float = 0.5
 ) -> Chains:
-    """Make chains at these positions."""
+    """Start chains at given positions."""
     return Chains(z, *target.log_densities(z), log_scale, fit)
 
 
@@ -73,15 +73,15 @@ def move(
 
     $$z' \sim t_4(m, C) \qquad \text{or} \qquad z' \sim N\big(z,\ (2.38\,s)^2\, C / d\big)$$
 
-    with mean m and covariance C of the cloud. Independent proposals forget the past at once where
-    the cloud fits; random-walk steps work where it does not.
+    with mean m and covariance C of the cloud. If the cloud fits, independent proposals give
+    independent draws; otherwise, random-walk steps still work.
 
     Args:
         target: Prior and likelihood.
         chains: The chains.
         cloud: Mean and covariance of the proposals.
         beta: Inverse temperature.
-        rng: Random numbers.
+        rng: Random number generator.
 
     Returns:
         The chains after the move, with adapted `log_scale` and `fit`, and which chains moved.
@@ -91,7 +91,7 @@ def move(
     spread = np.sqrt(_FREEDOM / rng.chisquare(_FREEDOM, n))
     independent = cloud.center + spread[:, None] * kick
     walk = chains.z + np.exp(chains.log_scale) * 2.38 / np.sqrt(d) * kick
-    # An accepted independent proposal is worth many steps: walk mainly where few are accepted.
+    # An accepted independent proposal is worth many steps: walk mainly if few are accepted.
     is_independent = rng.random(n) < np.clip(4 * chains.fit, 0.1, 0.9)
     z = np.where(is_independent[:, None], independent, walk)
     log_prior, log_likelihood = target.log_densities(z)
@@ -100,7 +100,7 @@ def move(
         # Random-walk proposals are symmetric, independent ones are not.
         asymmetry = cloud.log_density(chains.z) - cloud.log_density(z)
         ratio = ratio + np.where(is_independent, asymmetry, 0.0)
-        # NaN, between two impossible points, compares false.
+        # NaN between two impossible points rejects the proposal.
         accepted = np.log1p(-rng.random(n)) < ratio
     moved = Chains(
         z=np.where(accepted[:, None], z, chains.z),
@@ -113,12 +113,12 @@ def move(
 
 
 def _excess(accepted: NDArray[np.bool_], expected: float) -> float:
-    """Share of accepted proposals minus the expected one; 0 if there were none."""
+    """Compute the share of accepted proposals minus the expected one; 0 without proposals."""
     return float(accepted.mean() - expected) if len(accepted) else 0.0
 
 
 def fit_cloud(z: FloatArray, weights: FloatArray) -> Cloud:
-    """Fit mean and covariance.
+    """Fit mean and covariance of weighted points.
 
     Args:
         z: Points, (point, parameter).
@@ -127,6 +127,6 @@ def fit_cloud(z: FloatArray, weights: FloatArray) -> Cloud:
     center = weights @ z
     away = z - center
     cov = (away * weights[:, None]).T @ away
-    # Plus a fraction of the unweighted variance: a cloud of one live point has no width.
+    # Add a fraction of the unweighted variance: a cloud of one live point would have no width.
     cov = cov + np.diag(np.var(z, axis=0)) * np.sum(weights**2)
     return Cloud(center, np.asarray(np.linalg.cholesky(cov)))

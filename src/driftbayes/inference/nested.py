@@ -22,15 +22,14 @@ from driftbayes.inference.slices import Points, move_in_slices
 from driftbayes.inference.target import AbstractTarget
 from driftbayes.typing import FloatArray, IntArray
 
-# Points are replaced until the share of the evidence that is still to come is this small; the last
-# points then stand for it.
+# Points are replaced until the live points represent this share of the evidence.
 _REST = 0.01
-# Simulated sequences of volumes, and how many of them are held at a time.
+# Number of simulated sequences of volumes, and of those held at a time.
 _N_VOLUMES = 400
 _BLOCK = 50
-# Below this p-value of the ranks a run is reported: low enough to blame no good run.
+# Largest p-value of the ranks to warn of; a good run practically never has a smaller one.
 _WORST_P = 1e-6
-# With more copies than this among the new points the error says nothing.
+# Largest share of copies among the new points for which the error is meaningful.
 _WORST_STUCK = 0.01
 
 
@@ -43,33 +42,32 @@ def nested(
     n_inner: int | None = None,
     max_evaluations: int = 20_000_000,
 ) -> Estimate:
-    r"""Evidence and weighted posterior draws by nested slice sampling.
+    r"""Estimate the evidence by nested slice sampling, with weighted posterior draws.
 
     The lowest points are deleted several at a time. Each is replaced by a chain of slice moves from
     a random point above them, along directions from the covariance of the live points (Handley,
     Hobson and Lasenby 2015); all chains move together.
 
-    The error is that of the unknown volumes, close to $\sqrt{H/n}$ with H the information that the
-    data gave, and takes each new point for an independent draw. It falls with the square root of
-    the number of points: to tell small Bayes factors apart, other methods are better.
+    The error is that of the unknown volumes, close to $\sqrt{H/n}$ with H the information gain; it
+    assumes that new points are independent draws. It falls with the square root of the number of
+    points, so that other methods are better for small Bayes factors.
 
-    Where many points have the same likelihood, all of them die before any is replaced (Fowlie,
-    Handley and Su 2021); where all have the same, nothing is left to compress, and they stand for
-    the rest of the volume.
+    If many points have the same likelihood, all of them are deleted before any is replaced (Fowlie,
+    Handley and Su 2021). If all have the same, the run ends, and they represent the rest of the
+    volume.
 
-    Diagnostics: "information" H in nats; "ess", how many equal draws the weighted ones are worth;
-    "insertion_p", by which new points are told from draws above the threshold (a Kolmogorov-Smirnov
-    test of their ranks among the others); "stuck", the share of new points that never moved;
-    "rest", the share of the evidence carried by the last points; "n_points".
+    Diagnostics: "information" H in nats; "ess", the effective sample size; "insertion_p", the
+    p-value of a Kolmogorov-Smirnov test of the ranks of new points among the others; "stuck", the
+    share of new points that never moved; "rest", the share of the evidence at the last points;
+    "n_points".
 
     Args:
         target: Prior and likelihood.
-        rng: Random numbers; the same state gives the same result.
+        rng: Random number generator; the same state gives the same result.
         n_live: Number of points n.
         n_delete: Points replaced at a time; None for a quarter of them.
-        n_inner: Moves of the slice sampler from one of the points that stay to a new one; None
-            for two per dimension, and at least ten.
-        max_evaluations: Stop early, and say so, after so many evaluations of the likelihood.
+        n_inner: Slice moves of each chain; None for two per dimension, and at least ten.
+        max_evaluations: Number of likelihood evaluations after which to stop early, with a warning.
     """
     n_delete = max(n_live // 4, 1) if n_delete is None else n_delete
     n_inner = max(10, 2 * target.n_dim) if n_inner is None else n_inner
@@ -77,39 +75,12 @@ def nested(
     state = _State.start(target, rng, n_live)
     while not (finished := state.is_finished(n_delete)) and state.n_evaluations < max_evaluations:
         state.replace_lowest(target, rng, n_delete, n_inner)
-    return _estimate(state.run(finished=finished), rng)
-
-
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """All points, the last live ones at the end, and how they came about.
-
-    Args:
-        z: Points.
-        fits: ln L of each.
-        births: ln L above which each was drawn, NaN if from the whole prior.
-        ranks: Ranks of the new points among the others, between 0 and 1.
-        n_ranks: Number of independent ranks that they are worth.
-        n_live: Number of live points.
-        n_evaluations: Evaluations of the likelihood.
-        stuck: Share of new points that never moved.
-        finished: Whether nearly all of the evidence is counted.
-    """
-
-    z: FloatArray
-    fits: FloatArray
-    births: FloatArray
-    ranks: FloatArray
-    n_ranks: float
-    n_live: int
-    n_evaluations: int
-    stuck: float
-    finished: bool
+    return _estimate(state, rng, finished=finished)
 
 
 @dataclass(eq=False)
 class _State:
-    """Live points and what was deleted so far.
+    """Live points, deleted points and counts.
 
     Args:
         live: Live points.
@@ -117,7 +88,7 @@ class _State:
         n_evaluations: Evaluations of the likelihood.
         dead: Deleted points, their ln L and births, of each step.
         ranks: Ranks of the new points, of each step.
-        n_ranks: Number of independent ranks that they are worth.
+        n_ranks: Effective number of independent ranks.
         n_stuck: New points that never moved.
         log_volume: Expected ln X at the last deleted point.
         log_evidence: ln Z of the deleted points, at expected volumes.
@@ -152,7 +123,7 @@ class _State:
         start = self.live.take(starts)
         new, n_evaluations = move_in_slices(target, start, threshold, factor, n_inner, rng)
         self.ranks.append(_ranks(new.log_likelihood, fits[above], rng))
-        # The others are a sample themselves: the error of a difference of two samples.
+        # The other points are a sample too, which adds to the error of the ranks.
         self.n_ranks += 1 / (1 / n_delete + 1 / len(above))
         self.n_stuck += int(np.sum(np.all(new.z == start.z, axis=1)))
         self.n_evaluations += n_evaluations
@@ -162,7 +133,7 @@ class _State:
         self.births[lowest] = threshold
 
     def _count(self, deaths: FloatArray) -> None:
-        """Add points that die, in rising order, to the evidence."""
+        """Add deleted points, in ascending order of ln L, to the evidence."""
         log_x = self.log_volume - np.cumsum(1 / live_counts(self.births, deaths))
         outer = np.concatenate([[self.log_volume], log_x[:-1]])
         log_terms = deaths + outer + np.log(-np.expm1(log_x - outer))
@@ -170,29 +141,12 @@ class _State:
         self.log_volume = log_x[-1]
 
     def is_finished(self, n_delete: int) -> bool:
-        """Whether nearly all of the evidence is counted, or no point is above the next to go."""
+        """Tell whether nearly all of the evidence is counted, or no point exceeds the lowest."""
         fits = self.live.log_likelihood
         if np.partition(fits, n_delete - 1)[n_delete - 1] >= fits.max():
             return True
         to_come = self.log_volume + logsumexp(fits) - np.log(len(fits))
         return bool(to_come - np.logaddexp(to_come, self.log_evidence) < np.log(_REST))
-
-    def run(self, *, finished: bool) -> _Run:
-        """Return the record of the run."""
-        last = (self.live.z, self.live.log_likelihood, self.births)
-        z, fits, births = map(np.concatenate, zip(*self.dead, last, strict=True))
-        ranks = np.concatenate([np.zeros(0), *self.ranks])
-        return _Run(
-            z=z,
-            fits=fits,
-            births=births,
-            ranks=ranks,
-            n_ranks=self.n_ranks,
-            n_live=len(self.births),
-            n_evaluations=self.n_evaluations,
-            stuck=self.n_stuck / max(len(ranks), 1),
-            finished=finished,
-        )
 
 
 def _check(n_dim: int, n_live: int, n_delete: int, n_inner: int) -> None:
@@ -207,17 +161,17 @@ def _check(n_dim: int, n_live: int, n_delete: int, n_inner: int) -> None:
 
 
 def _covariance_factor(z: FloatArray) -> FloatArray:
-    """F with F Fᵀ the covariance of points; of a singular covariance too."""
-    # A prior may put parameters at 0, whose logarithm has no covariance.
+    """Compute F with F Fᵀ the covariance of points, which may be singular."""
+    # Draws of a parameter from the prior may be 0, with an infinite logarithm.
     finite = z[np.isfinite(z).all(axis=1)]
     variances, axes = np.linalg.eigh(np.atleast_2d(np.cov(finite, rowvar=False)))
     return axes * np.sqrt(np.maximum(variances, 0.0))
 
 
 def _ranks(new: FloatArray, others: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Rank of new likelihoods among the others above the threshold, between 0 and 1.
+    """Compute ranks of new likelihoods among the others above the threshold, between 0 and 1.
 
-    Anywhere between the neighbours, or between those of all that are equal on a plateau.
+    Ranks are random between those of the neighbours, and among equal likelihoods.
     """
     others = np.sort(others)
     below = np.searchsorted(others, new, side="left")
@@ -226,29 +180,29 @@ def _ranks(new: FloatArray, others: FloatArray, rng: np.random.Generator) -> Flo
 
 
 def _uniformity(ranks: FloatArray, n: float) -> float:
-    """P-value of the Kolmogorov-Smirnov test of ranks against the uniform distribution.
+    """Compute the p-value of a Kolmogorov-Smirnov test of ranks for uniformity.
 
     Args:
         ranks: Ranks between 0 and 1.
-        n: Number of independent ranks that they are worth.
+        n: Effective number of independent ranks.
     """
     if len(ranks) == 0:
         return 1.0
     ranks, steps = np.sort(ranks), np.linspace(0, 1, len(ranks) + 1)
     distance = max(np.max(steps[1:] - ranks), np.max(ranks - steps[:-1]))
-    # Stephens (1970): close to exact from n = 5 on.
+    # Stephens (1970), accurate for n of 5 or more.
     return float(kolmogorov((np.sqrt(n) + 0.12 + 0.11 / np.sqrt(n)) * distance))
 
 
 def live_counts(births: FloatArray, deaths: FloatArray) -> IntArray:
-    """How many points were alive just before each death, itself included.
+    """Count the live points just before each deletion, including the deleted one.
 
-    Those born at the likelihood at which others die come after all of these, so that a plateau is
-    counted out before it is refilled.
+    Points drawn above the likelihood at which others are deleted are counted after all of these, so
+    that a plateau is counted down before it is refilled.
 
     Args:
         births: Likelihood above which each point was drawn, NaN if from the whole prior.
-        deaths: Likelihood of each point, in rising order.
+        deaths: Likelihood of each point, in ascending order.
     """
     late = np.sort(births[~np.isnan(births)])
     n_first = len(births) - len(late)
@@ -256,17 +210,17 @@ def live_counts(births: FloatArray, deaths: FloatArray) -> IntArray:
 
 
 def simulated_log_shares(counts: IntArray, n: int, rng: np.random.Generator) -> FloatArray:
-    r"""Ln of the volume that each point stands for, (point, simulation), by the trapezoid rule.
+    r"""Simulate ln of the volume of each point, (point, simulation), by the trapezoid rule.
 
     $$\ln X_i = \sum_{j \le i} \frac{\ln u_j}{n_j}, \quad u_j \sim U(0, 1), \qquad
       w_i = \tfrac12 (X_{i-1} - X_{i+1})$$
 
-    The first and the last point take what lies beyond them, so that the volumes sum to one.
+    The first and the last point include the volume beyond them, so that the volumes sum to one.
 
     Args:
-        counts: Points alive before each death.
+        counts: Live points before each deletion.
         n: Number of simulations.
-        rng: Of the simulations.
+        rng: Random number generator.
     """
     log_x = np.cumsum(-rng.standard_exponential((len(counts), n)) / counts[:, None], axis=0)
     middles = np.logaddexp(log_x[:-1], log_x[1:]) - np.log(2)
@@ -275,9 +229,14 @@ def simulated_log_shares(counts: IntArray, n: int, rng: np.random.Generator) -> 
     return outer + np.log(-np.expm1(inner - outer))
 
 
-def _estimate(run: _Run, rng: np.random.Generator) -> Estimate:
-    order = np.argsort(run.fits, kind="stable")
-    z, fits = run.z[order], run.fits[order]
+def _estimate(state: _State, rng: np.random.Generator, *, finished: bool) -> Estimate:
+    """Estimate evidence and error from all points, the last live ones included."""
+    n_live = len(state.births)
+    last_points = (state.live.z, state.live.log_likelihood, state.births)
+    z, fits, births = map(np.concatenate, zip(*state.dead, last_points, strict=True))
+    ranks = np.concatenate([np.zeros(0), *state.ranks])
+    order = np.argsort(fits, kind="stable")
+    z, fits = z[order], fits[order]
     if not np.isfinite(fits[-1]):
         return Estimate(
             log_evidence=float("-inf"),
@@ -285,28 +244,28 @@ def _estimate(run: _Run, rng: np.random.Generator) -> Estimate:
             z=z,
             log_weights=np.full(len(z), -np.inf),
             log_likelihoods=fits,
-            n_evaluations=run.n_evaluations,
+            n_evaluations=state.n_evaluations,
             status=Status.NOT_FINITE,
-            warnings=(f"not one of {run.n_live} draws from the prior has a likelihood",),
+            warnings=(f"not one of {n_live} draws from the prior has a likelihood",),
         )
-    counts = live_counts(run.births, fits)
+    counts = live_counts(births, fits)
     log_z, weights = np.zeros((0,)), np.zeros(len(fits))
     for _ in range(_N_VOLUMES // _BLOCK):
         log_terms = simulated_log_shares(counts, _BLOCK, rng) + fits[:, None]
         totals = logsumexp(log_terms, axis=0)
         weights += np.exp(log_terms - totals).sum(axis=1) / _N_VOLUMES
         log_z = np.append(log_z, totals)
-    last = order >= len(order) - run.n_live
+    last = order >= len(order) - n_live
     counted = weights > 0
     diagnostics = {
         "information": float(weights[counted] @ (fits[counted] - log_z.mean())),
         "ess": float(1 / np.sum(weights**2)),
-        "insertion_p": _uniformity(run.ranks, run.n_ranks),
-        "stuck": run.stuck,
+        "insertion_p": _uniformity(ranks, state.n_ranks),
+        "stuck": state.n_stuck / max(len(ranks), 1),
         "rest": float(weights[last].sum()),
         "n_points": float(len(z)),
     }
-    warnings = _doubts(run, diagnostics)
+    warnings = _warnings(state.n_evaluations, diagnostics, finished=finished)
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
     return Estimate(
@@ -315,28 +274,30 @@ def _estimate(run: _Run, rng: np.random.Generator) -> Estimate:
         z=z,
         log_weights=log_weights,
         log_likelihoods=fits,
-        n_evaluations=run.n_evaluations,
+        n_evaluations=state.n_evaluations,
         status=Status.SAMPLER_NOT_CONVERGED if warnings else Status.OK,
         diagnostics=diagnostics,
         warnings=warnings,
     )
 
 
-def _doubts(run: _Run, diagnostics: dict[str, float]) -> tuple[str, ...]:
-    doubts = []
-    if not run.finished:
-        doubts.append(
-            f"stopped after {run.n_evaluations} evaluations, when {diagnostics['rest']:.0%} of the "
+def _warnings(
+    n_evaluations: int, diagnostics: dict[str, float], *, finished: bool
+) -> tuple[str, ...]:
+    warnings = []
+    if not finished:
+        warnings.append(
+            f"stopped after {n_evaluations} evaluations, when {diagnostics['rest']:.0%} of the "
             "evidence rested on the last points; raise max_evaluations"
         )
     if diagnostics["stuck"] > _WORST_STUCK:
-        doubts.append(
+        warnings.append(
             f"{diagnostics['stuck']:.0%} of the new points are copies of others: the slice sampler "
             "finds nowhere to go; use another method"
         )
     if diagnostics["insertion_p"] < _WORST_P:
-        doubts.append(
+        warnings.append(
             "new points are not spread as draws from the prior above the threshold would be "
             f"(p = {diagnostics['insertion_p']:.1g}); raise n_inner or n_live"
         )
-    return tuple(doubts)
+    return tuple(warnings)

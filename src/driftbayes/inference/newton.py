@@ -1,6 +1,6 @@
 """Local maxima of a smooth function by Newton's method with finite differences."""
 
-__all__ = ["Maximum", "derivatives", "maximise", "stencil"]
+__all__ = ["Maximum", "covariance", "derivatives", "maximise", "stencil"]
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +44,13 @@ class Maximum:
     value: float
     hessian: FloatArray
     converged: bool
+
+
+def covariance(hessian: FloatArray, max_width: float) -> FloatArray:
+    """Compute the covariance of a Gaussian of the same curvature, with limited widths."""
+    curvature, axes = np.linalg.eigh(-np.nan_to_num(hessian))
+    variance = np.clip(1 / np.maximum(np.abs(curvature), 1e-30), 1e-20, max_width**2)
+    return np.asarray((axes * variance) @ axes.T)
 
 
 def stencil(n: int) -> FloatArray:

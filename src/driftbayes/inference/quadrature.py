@@ -12,12 +12,15 @@ from driftbayes.inference.density import Density
 from driftbayes.inference.hypothesis import Hypothesis, points_at
 from driftbayes.inference.lattice import to_w, whiten
 from driftbayes.inference.log_sums import logsumexp
+from driftbayes.inference.newton import covariance
 from driftbayes.inference.node_lattice import NodeLattice, integrate
 from driftbayes.inference.scale import GammaForm, gamma_form, log_scale_evidence
 from driftbayes.inference.search import Modes
 from driftbayes.priors import AbstractPrior, Fixed, Uniform
 from driftbayes.typing import FloatArray, IntArray
 
+# Largest width of the coordinates of a lattice.
+_MAX_WIDTH = 2.0
 # Only modes whose mass is within exp(-_DEPTH) of the largest get their own lattice.
 _DEPTH = 23.0
 _MAX_PARTS = 11
@@ -161,7 +164,8 @@ def _in_parts(
     # A single part is the highest mode, even if its search did not converge.
     chosen = [0] if n_parts == 1 else np.argsort(-modes.log_mass, kind="stable")[:n_parts]
     centers = np.stack([modes.every[i].z[left] for i in chosen])
-    bases = np.stack([_basis(modes.every[i].hessian, left) for i in chosen])
+    covariances = [covariance(modes.every[i].hessian, _MAX_WIDTH) for i in chosen]
+    bases = np.linalg.cholesky(np.stack(covariances)[:, left[:, None], left]).astype(np.float64)
     shares = _Shares(centers, bases, np.array([modes.log_mass[i] for i in chosen]))
     others = np.array([m.z[left] for m in modes.every if m.converged]).reshape(-1, len(left))
     error_factor = ERROR_FACTORS.get(len(left), _MAX_ERROR_FACTOR)
@@ -338,14 +342,6 @@ def _integrand(
         return values, Nodes(values, theta, np.stack(terms, axis=1))
 
     return log_f
-
-
-def _basis(hessian: FloatArray, left: IntArray) -> FloatArray:
-    """Factor the covariance of a Gaussian of the same curvature, with limited widths."""
-    curvature, axes = np.linalg.eigh(-np.nan_to_num(hessian))
-    variance = np.clip(1 / np.maximum(np.abs(curvature), 1e-30), 1e-20, 4.0)
-    covariance = (axes * variance) @ axes.T
-    return np.asarray(np.linalg.cholesky(covariance[np.ix_(left, left)]))
 
 
 def _near(points: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray | None:

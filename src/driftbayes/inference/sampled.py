@@ -1,11 +1,10 @@
-"""Evidence by sampling: one way from a hypothesis through any sampler to the one record."""
+"""Evidence by any sampler."""
 
 __all__ = [
     "N_DRAWS",
     "Start",
     "auto_batch",
     "auto_variants",
-    "importance_variants",
     "record_of",
     "sampled_batch",
     "sampler_key",
@@ -14,19 +13,20 @@ __all__ = [
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from driftbayes.data.sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.density import Density, derived_at
-from driftbayes.inference.evidence import QUANTILES, Evidence, make_estimates, parameter_warnings
+from driftbayes.inference.density import Density
+from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.exact import LogEvidence
-from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_facts, prior_quantiles
+from driftbayes.inference.hypothesis import Hypothesis, points_at, prior_quantiles
 from driftbayes.inference.lattice import whiten
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.methods import (
@@ -37,122 +37,148 @@ from driftbayes.inference.methods import (
     method_text,
     sampler_options,
 )
-from driftbayes.inference.posterior import described
-from driftbayes.inference.quadrature import same_coordinates
+from driftbayes.inference.posterior import summarise, weighted_quantiles
+from driftbayes.inference.quadrature import Nodes, same_coordinates
 from driftbayes.inference.quasi_importance import Components, quasi_importance, reweighted
+from driftbayes.inference.records import make_record
 from driftbayes.inference.ridges import find_ridges
 from driftbayes.inference.samples import Estimate, resample
 from driftbayes.inference.search import Modes, find_modes
-from driftbayes.inference.target import Guide, PosteriorTarget, components_of, guide_of
+from driftbayes.inference.target import Guide, PosteriorTarget, components_of
 from driftbayes.jax_typing import Key
 from driftbayes.typing import FloatArray
 
-# Equally likely draws that a record keeps.
+# Number of equally likely draws that a record keeps.
 N_DRAWS = 1000
-# A mode with this share of the mass, by the curvature at its top, must be in the draws, with at
-# least this part of what it should have: curvature alone may mislead by a factor of a few.
+# A mode with more than the first share of the mass, by its curvature, must have at least the second
+# share of this mass in the draws; a mass from the curvature may be wrong by a factor of a few.
 _MIN_MASS, _MIN_FOUND = 0.01, 0.1
-# Error of an evidence under another prior that is accepted without computing it anew.
-_REWEIGHTED = 0.02
+# Accepted error of ln Z, in nats, and the error accepted from points under another prior.
+_TOLERANCE, _REWEIGHTED = 0.01, 0.02
 # Number of trajectories, or steps, with a density each beyond which bridge sampling is slow.
 _MANY = 2000
-# Error of ln Z, in nats, that leaves a comparison by tenths of nats possible, and the shape of the
-# tail of weights that have a mean.
+# Error of ln Z, in nats, that is still useful in a comparison, and largest Pareto shape of weights
+# that have a mean.
 _USABLE, _MAX_SHAPE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
 class Start:
-    """What all samplers share: where the posterior is, and its mode in natural parameters."""
+    """Location of a posterior, from which samplers start.
+
+    Args:
+        modes: Modes in unconstrained coordinates.
+        components: Gaussians at the modes, the highest first.
+        theta_map: Mode in natural parameters.
+        log_likelihood_at_map: ln L there.
+    """
 
     modes: Modes
-    guide: Guide
     components: Components
     theta_map: FloatArray
     log_likelihood_at_map: float
-    prior_log_sd: FloatArray
 
 
 @dataclass(frozen=True)
-class _Task:
-    """What a sampler runs on: one hypothesis and several data sets, or several priors and one.
+class _Problem:
+    """One posterior to sample.
 
     Args:
-        hypotheses: As for `exact_batch`.
-        data: As for `exact_batch`.
-        starts: Where each posterior is.
-        key: Key of the random numbers.
+        density: Hypothesis and data.
+        start: Location of the posterior.
+        key: Random key.
     """
 
-    hypotheses: Sequence[Hypothesis]
-    data: Batch
-    starts: Sequence[Start]
+    density: Density
+    start: Start
     key: Key
 
-    def target(self, i: int) -> PosteriorTarget:
-        """The posterior of data set or prior i."""
-        hypothesis = _of(self.hypotheses, i)
-        return PosteriorTarget(Density(hypothesis, self.data.engine(i, hypothesis.model)))
+    @property
+    def target(self) -> PosteriorTarget:
+        """Prior and likelihood."""
+        return PosteriorTarget(self.density)
+
+    @property
+    def words(self) -> NDArray[np.uint32]:
+        """The key as two numbers."""
+        return np.asarray(jax.random.key_data(self.key)).ravel()
 
     def rng(self) -> np.random.Generator:
-        """Random numbers; every data set and prior starts with the same ones."""
-        return np.random.default_rng(np.asarray(jax.random.key_data(self.key)).ravel())
+        """Make a generator; all data sets and priors of a model get the same random numbers."""
+        return np.random.default_rng(self.words)
 
 
 def _of(hypotheses: Sequence[Hypothesis], i: int) -> Hypothesis:
-    """The hypothesis of data set or prior i: its own, or the one of all."""
+    """Return the hypothesis of data set or prior i."""
     return hypotheses[min(i, len(hypotheses) - 1)]
 
 
 def sampled_batch(
     hypotheses: Sequence[Hypothesis], data: Batch, method: Method, seed: int = 0
 ) -> list[Evidence]:
-    """Evidences by a sampler: one hypothesis for several data sets, or several priors for one.
+    """Compute evidences of several data sets, or of one data set under several priors.
 
-    The random numbers of a model do not depend on those of another; data sets of one scan share
+    The random numbers of a model do not depend on those of another. The data sets of a scan share
     theirs, which makes the curve along tau smooth and changes nothing else.
 
     Args:
         hypotheses: As for `exact_batch`.
         data: As for `exact_batch`.
         method: The sampler with its options.
-        seed: Key of the random numbers, stored with the result.
+        seed: Random seed, stored with the result.
     """
-    key = sampler_key(hypotheses[0], seed, method.name)
-    n = max(len(hypotheses), len(data))
     starts: list[Start] = []
-    for i in range(n):
-        # Other priors of the same data have their modes near those of the first.
+    estimates: list[Estimate] = []
+    for i in range(max(len(hypotheses), len(data))):
+        # The modes under other priors of the same data are near those under the first.
         known = starts[0].modes if len(hypotheses) > 1 and starts else None
-        starts.append(_start(_of(hypotheses, i), data, i, known))
-    task = _Task(hypotheses, data, starts, key)
-    estimates = _RUN[method.name](task, **sampler_options(method))
-    rng = np.random.default_rng([seed, zlib.crc32(hypotheses[0].name.encode())])
+        hypothesis = _of(hypotheses, i)
+        start, again = _start(hypothesis, data, i, known), None
+        if known is not None and isinstance(method, Importance):
+            tolerance = method.tolerance or _TOLERANCE
+            again = under_another_prior(estimates[0], hypotheses[0], hypothesis, tolerance)
+        starts.append(start)
+        estimates.append(again or _sample(hypothesis, data, i, start, method, seed))
+    rng = _draw_rng(hypotheses[0], seed)
     return [
         record_of(_of(hypotheses, i), data, i, start, estimate, method_text(method), seed, rng)
         for i, (start, estimate) in enumerate(zip(starts, estimates, strict=True))
     ]
 
 
-def importance_variants(
-    hypothesis: Hypothesis, others: Sequence[Hypothesis], data: Batch, *, seed: int = 0
+def _sample(
+    hypothesis: Hypothesis, data: Batch, index: int, start: Start, method: Method, seed: int
+) -> Estimate:
+    """Sample one posterior."""
+    density = Density(hypothesis, data.engine(index, hypothesis.model))
+    problem = _Problem(density, start, sampler_key(hypothesis, seed, method.name))
+    return _RUN[method.name](problem, **sampler_options(method))
+
+
+def _draw_rng(hypothesis: Hypothesis, seed: int) -> np.random.Generator:
+    """Make the generator for the draws that records keep."""
+    return np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode())])
+
+
+def _importance_variants(
+    hypothesis: Hypothesis, others: Sequence[Hypothesis], data: Batch, method: Importance, seed: int
 ) -> tuple[Evidence, list[Estimate]]:
     """Compute an evidence by importance sampling, and ln Z alone under other priors.
 
-    The points under the first prior serve the others where they are worth enough there: these need
-    no modes and no evaluations of their own.
+    The points under the first prior are reused for the others if enough of them have weight there:
+    no modes and no evaluations are then needed.
 
     Args:
         hypothesis: Model family and prior.
         others: The same family with other priors.
         data: One data set, from `Batch.of`.
+        method: Importance sampling with its options; ln Z under other priors has its own tolerance.
         seed: Random seed.
     """
-    key = sampler_key(hypothesis, seed, "laplace_is")
     start = _start(hypothesis, data, 0, None)
-    (first,) = _run_importance(_Task([hypothesis], data, [start], key))
-    rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode())])
-    record = record_of(hypothesis, data, 0, start, first, "laplace_is", seed, rng)
+    first = _sample(hypothesis, data, 0, start, method, seed)
+    rng = _draw_rng(hypothesis, seed)
+    record = record_of(hypothesis, data, 0, start, first, method_text(method), seed, rng)
     found: dict[str, Estimate] = {str(hypothesis.describe()): first}
     for other in others:
         text = str(other.describe())
@@ -161,8 +187,7 @@ def importance_variants(
         again = under_another_prior(first, hypothesis, other, _REWEIGHTED)
         if again is None:
             near = _start(other, data, 0, start.modes)
-            task = _Task([other], data, [near], key)
-            (again,) = _run_importance(task, tolerance=_REWEIGHTED)
+            again = _sample(other, data, 0, near, replace(method, tolerance=_REWEIGHTED), seed)
         found[text] = again
     return record, [found[str(other.describe())] for other in others]
 
@@ -170,7 +195,7 @@ def importance_variants(
 def auto_batch(
     hypotheses: Sequence[Hypothesis], batch: Batch, method: Auto, seed: int
 ) -> list[Evidence]:
-    """Importance sampling, and where its weights are not to be trusted, the bridge."""
+    """Compute evidences by importance sampling, or by the bridge if its weights are unreliable."""
     records = sampled_batch(hypotheses, batch, Importance(tolerance=method.tolerance), seed)
     return [
         _bridged(record, _of(hypotheses, i), batch[i], seed) for i, record in enumerate(records)
@@ -178,10 +203,15 @@ def auto_batch(
 
 
 def auto_variants(
-    hypothesis: Hypothesis, others: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
+    hypothesis: Hypothesis,
+    others: Sequence[Hypothesis],
+    batch: Batch,
+    method: Auto | Importance,
+    seed: int,
 ) -> tuple[Evidence, list[LogEvidence]]:
-    """Evidence and ln Z under other priors; by the bridge where weights are not to be trusted."""
-    record, estimates = importance_variants(hypothesis, others, batch, seed=seed)
+    """Compute an evidence and ln Z under other priors, in the same way as `auto_batch`."""
+    sampler = Importance(tolerance=method.tolerance) if isinstance(method, Auto) else method
+    record, estimates = _importance_variants(hypothesis, others, batch, sampler, seed)
     found = [LogEvidence(one.log_evidence, one.log_evidence_err) for one in estimates]
     if isinstance(method, Auto):
         record = _bridged(record, hypothesis, batch, seed)
@@ -194,7 +224,7 @@ def auto_variants(
 
 
 def _bridged(record: Evidence, hypothesis: Hypothesis, batch: Batch, seed: int) -> Evidence:
-    """The record, or that of the bridge where importance sampling failed and it does not."""
+    """Return the record of the bridge if importance sampling failed and the bridge did not."""
     if not _needs_bridge(record.status, record.log_evidence_err, batch):
         return record
     (other,) = sampled_batch([hypothesis], batch, Bridge(), seed)
@@ -227,87 +257,77 @@ def _start(hypothesis: Hypothesis, data: Batch, index: int, known: Modes | None)
     theta, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
     return Start(
         modes=modes,
-        guide=guide_of(modes),
         components=components_of(modes),
         theta_map=theta,
         log_likelihood_at_map=float(modes.natural.value - log_priors.sum()),
-        prior_log_sd=prior_facts(hypothesis).log_sd,
     )
 
 
 def _run_importance(
-    task: _Task, tolerance: float = 0.01, max_evaluations: int = 65536
-) -> list[Estimate]:
-    seeds = np.asarray(jax.random.key_data(task.key)).reshape(-1)
-    found: list[Estimate] = []
-    for i, start in enumerate(task.starts):
-        hypothesis = _of(task.hypotheses, i)
-        density = Density(hypothesis, task.data.engine(i, hypothesis.model))
-        if i > 0 and len(task.hypotheses) > 1:
-            again = under_another_prior(found[0], task.hypotheses[0], hypothesis, tolerance)
-            if again is not None:
-                found.append(again)
-                continue
+    problem: _Problem, tolerance: float = _TOLERANCE, max_evaluations: int = 65536
+) -> Estimate:
+    density, start = problem.density, problem.start
+    hypothesis = density.hypothesis
 
-        def log_f(z: FloatArray, density: Density = density) -> tuple[FloatArray, FloatArray]:
-            points = density.at(z)
-            return np.where(points.free < np.inf, points.free, -np.inf), points.log_likelihood
+    def log_f(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        points = density.at(z)
+        return np.where(points.free < np.inf, points.free, -np.inf), points.log_likelihood
 
-        def log_density(z: FloatArray, density: Density = density) -> FloatArray:
-            return density.at(z).free
-
-        found.append(
-            quasi_importance(
-                log_f,
-                start.components,
-                seed=int(seeds[0]),
-                tolerance=tolerance,
-                max_evaluations=max_evaluations,
-                sample_prior=partial(prior_quantiles, hypothesis),
-                log_prior=hypothesis.unconstrained_log_prior,
-                ridges=find_ridges(log_density, start.modes),
-            )
-        )
-    return found
+    return quasi_importance(
+        log_f,
+        start.components,
+        seed=int(problem.words[0]),
+        tolerance=tolerance,
+        max_evaluations=max_evaluations,
+        sample_prior=partial(prior_quantiles, hypothesis),
+        log_prior=hypothesis.unconstrained_log_prior,
+        ridges=find_ridges(lambda z: density.at(z).free, start.modes),
+    )
 
 
 def under_another_prior(
     estimate: Estimate, old: Hypothesis, new: Hypothesis, tolerance: float
 ) -> Estimate | None:
-    """The estimate of the same data under another prior, if its points are worth enough there."""
+    """Estimate the evidence under another prior from the same points; None if they are too few.
+
+    Args:
+        estimate: Estimate under the old prior.
+        old: Hypothesis with the old prior.
+        new: Hypothesis with the new prior.
+        tolerance: Accepted error of ln Z, in nats.
+    """
     if not same_coordinates(old, new) or not np.isfinite(estimate.log_evidence):
         return None
     before, after = (points_at(one, estimate.z)[1].sum(axis=1) for one in (old, new))
     if estimate.status is Status.OK:
         again = reweighted(estimate, after - before)
         return again if again.log_evidence_err <= max(tolerance, _REWEIGHTED) else None
-    # Points of its own would be no better under the other prior: its error is stated, not reduced.
+    # New points would be no better: accept a larger error, which is stated.
     again = reweighted(estimate, after - before, max_shape=_MAX_SHAPE)
     return again if again.log_evidence_err <= _USABLE else None
 
 
-def _run_bridge(task: _Task, **options: int) -> list[Estimate]:
+def _run_bridge(problem: _Problem, **options: int) -> Estimate:
     from driftbayes.inference.bridge import bridge
 
-    return [
-        bridge(task.target(i), start.guide, task.rng(), **options)
-        for i, start in enumerate(task.starts)
-    ]
+    components = problem.start.components
+    guide = Guide(components.centers[0], components.factors[0])
+    return bridge(problem.target, guide, problem.rng(), **options)
 
 
-def _run_smc(task: _Task, **options: int) -> list[Estimate]:
+def _run_smc(problem: _Problem, **options: int) -> Estimate:
     from driftbayes.inference.smc import smc
 
-    return [smc(task.target(i), task.rng(), **options) for i in range(len(task.starts))]
+    return smc(problem.target, problem.rng(), **options)
 
 
-def _run_nested(task: _Task, **options: int) -> list[Estimate]:
+def _run_nested(problem: _Problem, **options: int) -> Estimate:
     from driftbayes.inference.nested import nested
 
-    return [nested(task.target(i), task.rng(), **options) for i in range(len(task.starts))]
+    return nested(problem.target, problem.rng(), **options)
 
 
-_RUN: dict[str, Callable[..., list[Estimate]]] = {
+_RUN: dict[str, Callable[..., Estimate]] = {
     "laplace_is": _run_importance,
     "bridge": _run_bridge,
     "smc": _run_smc,
@@ -331,11 +351,11 @@ def record_of(
         hypothesis: Model family and prior.
         data: The data sets.
         index: Number of the data set.
-        start: Where the posterior is.
-        estimate: What the sampler found.
+        start: Location of the posterior.
+        estimate: Result of the sampler.
         method: Method as text.
         seed: Random seed.
-        rng: Random numbers for the draws that are kept.
+        rng: Random number generator for the draws that are kept.
     """
     names = hypothesis.names
     usable = np.isfinite(estimate.log_weights) & np.isfinite(estimate.log_likelihoods)
@@ -353,42 +373,22 @@ def record_of(
     theta = hypothesis.from_unconstrained(z)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    log_theta = described(theta, np.array(hypothesis.signed))
-    mean, log_mean = weights @ theta, weights @ log_theta
-    centred, log_centred = theta - mean, log_theta - log_mean
-    cov = (weights[:, None] * centred).T @ centred
-    log_sd = np.sqrt(weights @ log_centred**2)
-    estimates = make_estimates(
-        hypothesis,
-        data.units(index),
-        _quantiles(theta, weights),
-        mode=start.theta_map,
-        mean=mean,
-        sd=np.sqrt(np.diag(cov)),
-        log_mean=log_mean,
-        log_sd=log_sd,
-        contraction=1 - log_sd / np.asarray(start.prior_log_sd),
+    posterior = replace(
+        summarise(Nodes(log_weights, theta, fits[:, None]), None, None, hypothesis.signed),
+        quantiles=weighted_quantiles(theta, weights),
     )
-    # Drawn without replacement: no more than a quarter of what the weighted points are worth.
+    # Keep at most a quarter of the effective sample size, since draws are without replacement.
     is_weighted = np.ptp(log_weights) > 0
     worth = 0.25 / np.sum(weights**2) if is_weighted else float(len(theta))
     n_kept = int(np.clip(worth, 1, max(N_DRAWS, len(theta) // 20)))
     places = resample(log_weights, n_kept, rng)
-    return Evidence(
-        hypothesis=hypothesis,
+    return make_record(
+        *(hypothesis, data, index, start.theta_map, posterior, warnings),
         method=method,
         log_evidence=estimate.log_evidence,
         log_evidence_err=estimate.log_evidence_err,
         log_likelihood_at_map=start.log_likelihood_at_map,
-        parameters=estimates,
-        posterior_cov=cov,
-        expected_log_likelihood=float(weights @ fits),
         status=status,
-        warnings=(*warnings, *parameter_warnings(hypothesis, estimates, data.tau_text(index))),
-        tau=data.tau(index),
-        time_unit=data.units(index)[1],
-        data_fingerprint=data.fingerprint(index),
-        derived=derived_at(hypothesis, data, index, start.theta_map),
         seed=seed,
         n_evaluations=estimate.n_evaluations,
         diagnostics=dict(estimate.diagnostics),
@@ -397,7 +397,7 @@ def record_of(
 
 
 def _missed_modes(z: FloatArray, log_weights: FloatArray, modes: Components) -> tuple[str, ...]:
-    """A doubt for a mode that counts and that the weighted draws do not have in them."""
+    """Warn of modes with a relevant mass that the weighted draws hardly contain."""
     log_masses = np.asarray(modes.log_masses)
     there = np.flatnonzero(np.isfinite(log_masses))
     if len(there) < 2 or len(z) == 0:
@@ -415,13 +415,3 @@ def _missed_modes(z: FloatArray, log_weights: FloatArray, modes: Components) -> 
         f"visited ({share:.1%}); use method='auto' where it integrates exactly, or 'smc'"
         for mass, share in zip(masses[short], found[short], strict=True)
     )
-
-
-def _quantiles(theta: FloatArray, weights: FloatArray) -> list[FloatArray]:
-    out = []
-    for values in theta.T:
-        order = np.argsort(values)
-        # Each point stands for the probability around it.
-        rise = np.cumsum(weights[order]) - 0.5 * weights[order]
-        out.append(np.interp(QUANTILES, rise, values[order]))
-    return out

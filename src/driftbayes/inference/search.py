@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.inference.density import Density, Points
-from driftbayes.inference.hypothesis import Hypothesis, PriorFacts, prior_facts
+from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.newton import Maximum, maximise
 from driftbayes.priors import Uniform
 from driftbayes.typing import FloatArray
@@ -136,20 +136,19 @@ class _Starts:
     left_value: float
 
 
-def coarse_values(hypothesis: Hypothesis, index: int, tau: float, facts: PriorFacts) -> FloatArray:
+def coarse_values(hypothesis: Hypothesis, index: int, tau: float) -> FloatArray:
     """Choose values of one parameter beside the scale for a coarse search.
 
     Args:
         hypothesis: Model family and prior.
         index: Index of the parameter in θ.
         tau: Sampling time.
-        facts: Summaries of the priors.
     """
     unit = _unit(hypothesis, index, tau)
-    line = _line_values(hypothesis, index, unit, float(facts.mean[index]), facts)
+    line = _line_values(hypothesis, index, unit, float(hypothesis.prior_means[index]))
     if hypothesis.signed[index]:
         return line
-    return np.concatenate([_grid_values(hypothesis, index, unit, _N_POINTS[1], facts), line])
+    return np.concatenate([_grid_values(hypothesis, index, unit, _N_POINTS[1]), line])
 
 
 def _unit(hypothesis: Hypothesis, index: int, tau: float) -> float:
@@ -168,15 +167,14 @@ def _starts(density: Density) -> _Starts:
     """
     hypothesis = density.hypothesis
     model, names = hypothesis.model, hypothesis.names
-    facts = prior_facts(hypothesis)
     place = names.index(model.scale_parameter) if model.scale_parameter in names else None
     units = [_unit(hypothesis, i, density.engine.tau) for i in range(len(names))]
     signed = hypothesis.signed
     on_grid = [i for i in range(len(names)) if i != place and not signed[i]]
     n_points = _N_POINTS.get(max(len(on_grid), 1), _MIN_POINTS)
-    axes = [_grid_values(hypothesis, i, units[i], n_points, facts) for i in on_grid]
+    axes = [_grid_values(hypothesis, i, units[i], n_points) for i in on_grid]
     grid = np.meshgrid(*axes, indexing="ij") if axes else []
-    theta = np.tile(facts.mean, (grid[0].size if axes else 1, 1))
+    theta = np.tile(hypothesis.prior_means, (grid[0].size if axes else 1, 1))
     for i, values in zip(on_grid, grid, strict=True):
         theta[:, i] = values.reshape(-1)
     if place is not None:
@@ -197,7 +195,7 @@ def _starts(density: Density) -> _Starts:
     best = points.theta[free].copy()
     if place is not None:
         best[place] = 1.0
-    lines = [_line_values(hypothesis, i, units[i], best[i], facts) for i in along]
+    lines = [_line_values(hypothesis, i, units[i], best[i]) for i in along]
     rows = []
     for i, line in zip(along, lines, strict=True):
         row = np.tile(best, (len(line), 1))
@@ -248,36 +246,29 @@ def _is_local_maximum(table: FloatArray) -> NDArray[np.bool_]:
     return np.asarray((table == highest) & np.isfinite(table))
 
 
-def _grid_values(
-    hypothesis: Hypothesis, i: int, unit: float, n_points: int, facts: PriorFacts
-) -> FloatArray:
+def _grid_values(hypothesis: Hypothesis, i: int, unit: float, n_points: int) -> FloatArray:
     """Return the values of one parameter on the grid."""
     name = hypothesis.names[i]
-    parameter = hypothesis.model.parameters[name]
+    parameter, prior = hypothesis.model.parameters[name], hypothesis.priors[name]
     is_pure = not (parameter.length_power or parameter.time_power)
-    if isinstance(hypothesis.priors[name], Uniform) and is_pure:
-        # Ends of the prior, from two of its quantiles.
-        first, last = facts.quantiles[i, 0], facts.quantiles[i, -1]
-        margin = (last - first) / (len(facts.quantiles[i]) - 1)
-        low, high = first - margin, last + margin
-        return low + (high - low) * np.linspace(0.0, 1.0, n_points + 2)[1:-1]
+    if isinstance(prior, Uniform) and is_pure:
+        return np.linspace(prior.low, prior.high, n_points + 2)[1:-1]
     return unit * 10 ** np.linspace(*_DECADES, n_points)
 
 
-def _line_values(
-    hypothesis: Hypothesis, i: int, unit: float, best: float, facts: PriorFacts
-) -> FloatArray:
+def _line_values(hypothesis: Hypothesis, i: int, unit: float, best: float) -> FloatArray:
     """Return the values of one parameter on a line, in ascending order and including the best."""
     prior = hypothesis.priors[hypothesis.names[i]]
     decades = unit * 10 ** np.linspace(*_LINE_DECADES, _N_LINE)
     if prior.is_signed:
-        spread = facts.mean[i] + facts.log_sd[i] * np.linspace(-4.0, 4.0, _N_LINE)
+        width = hypothesis.prior_log_sd[i]
+        spread = hypothesis.prior_means[i] + width * np.linspace(-4.0, 4.0, _N_LINE)
         decades = np.zeros(0)
     elif isinstance(prior, Uniform):
-        spread = facts.quantiles[i]
+        spread = np.linspace(prior.low, prior.high, _N_LINE + 2)[1:-1]
         decades = np.clip(decades, spread[0], spread[-1])
     else:
-        spread = facts.mean[i] * np.linspace(0.0, _N_MEANS, _N_LINE + 1)[1:]
+        spread = hypothesis.prior_means[i] * np.linspace(0.0, _N_MEANS, _N_LINE + 1)[1:]
     return np.unique(np.concatenate([spread, decades, [best]]))
 
 

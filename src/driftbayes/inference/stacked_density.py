@@ -2,6 +2,7 @@
 
 __all__ = ["StackedDensity", "StackedPoints", "stacked_density"]
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -17,6 +18,9 @@ from driftbayes.likelihood import SecondMoments
 from driftbayes.likelihood.gaussian import LOG_2PI
 from driftbayes.likelihood.moments import MomentStack
 from driftbayes.typing import FloatArray, IntArray
+
+# Data sets per batch, whose nodes fit into the processor cache.
+_BATCH_SIZE = 256
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,12 @@ class StackedDensity:
     form: GammaForm
     place: int
     left: int | None
+
+    def batches(self) -> Iterator[IntArray]:
+        """Yield the indices of all data sets, hundreds at a time."""
+        n = len(self.stack)
+        for low in range(0, n, _BATCH_SIZE):
+            yield np.arange(low, min(low + _BATCH_SIZE, n))
 
     def at(self, owner: IntArray, z: FloatArray) -> StackedPoints:
         """Evaluate data sets `owner` at points `z` of the other coordinate, one each."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.hypothesis import Hypothesis, prior_facts
+from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.inference.newton import Maximum
 from driftbayes.inference.search import coarse_values
 from driftbayes.inference.stacked_density import StackedDensity, StackedPoints, stacked_density
@@ -108,9 +108,8 @@ def _brackets(density: StackedDensity, sets: IntArray) -> tuple[_Brackets, _Brac
     hypothesis, left = density.hypothesis, density.left
     assert left is not None
     taus, group = np.unique(density.stack.taus[sets], return_inverse=True)
-    facts = prior_facts(hypothesis)
-    grids = [coarse_values(hypothesis, left, tau, facts) for tau in taus.tolist()]
-    theta = np.tile(facts.mean, (sum(map(len, grids)), 1))
+    grids = [coarse_values(hypothesis, left, tau) for tau in taus.tolist()]
+    theta = np.tile(hypothesis.prior_means, (sum(map(len, grids)), 1))
     theta[:, left] = np.concatenate(grids)
     edges = np.cumsum([0, *map(len, grids)])
     z = hypothesis.to_unconstrained(theta)[:, left]
@@ -231,10 +230,6 @@ def _parabola(z: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray
     return middle + slopes[0] / curvature, curvature
 
 
-# Data sets per batch.
-_BATCH_SIZE = 256
-
-
 def stacked_maxima(hypothesis: Hypothesis, data: Batch) -> dict[int, tuple[Maximum, Maximum]]:
     """Find the modes of the densities of θ and of ln θ, by data set.
 
@@ -253,8 +248,7 @@ def stacked_maxima(hypothesis: Hypothesis, data: Batch) -> dict[int, tuple[Maxim
     ):
         return {}
     found: dict[int, tuple[Maximum, Maximum]] = {}
-    for low in range(0, len(density.stack), _BATCH_SIZE):
-        sets = np.arange(low, min(low + _BATCH_SIZE, len(density.stack)))
+    for sets in density.batches():
         if left is None:
             zeros = np.zeros(len(sets))
             free = natural = StackedPeaks(zeros, zeros, zeros, density.at(sets, zeros))

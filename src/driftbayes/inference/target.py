@@ -1,6 +1,6 @@
-r"""What a sampler samples: prior density and likelihood at many unconstrained points z at once."""
+"""Targets of samplers: prior and likelihood at many unconstrained points at once."""
 
-__all__ = ["AbstractTarget", "Guide", "PosteriorTarget", "components_of", "finite", "guide_of"]
+__all__ = ["AbstractTarget", "Guide", "PosteriorTarget", "components_of", "finite"]
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -9,13 +9,17 @@ import numpy as np
 
 from driftbayes.inference.density import Density
 from driftbayes.inference.hypothesis import prior_quantiles
+from driftbayes.inference.newton import covariance
 from driftbayes.inference.proposals import Components
 from driftbayes.inference.search import Modes
 from driftbayes.typing import FloatArray
 
+# Largest standard deviation of a Gaussian at a mode: flat directions would be wider.
+_MAX_WIDTH = 3.0
+
 
 class AbstractTarget(ABC):
-    r"""A posterior known up to its constant, the evidence $Z = \int L(z)\,\pi(z)\,\mathrm dz$."""
+    r"""A posterior, normalised by its evidence $Z = \int L(z)\,\pi(z)\,\mathrm dz$."""
 
     @property
     @abstractmethod
@@ -24,7 +28,7 @@ class AbstractTarget(ABC):
 
     @abstractmethod
     def log_densities(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Ln π(z), normalised, and ln L(z) at each of many points.
+        """Compute ln π(z), normalised, and ln L(z) at many points.
 
         Args:
             z: Points, (point, parameter).
@@ -62,39 +66,27 @@ class PosteriorTarget(AbstractTarget):
 
 
 def finite(values: FloatArray) -> FloatArray:
-    """The values; minus infinity where a parameter overflows or a density is not defined."""
+    """Replace values that are not finite by minus infinity."""
     return np.where(np.isfinite(values), values, -np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class Guide:
-    """A Gaussian that is roughly where the posterior is.
+    """A Gaussian near the posterior, around which chains start.
 
     Args:
         center: The mode of the density of z.
         factor: Lower-triangular factor of the covariance of a Gaussian of the same curvature.
-        converged: Whether the mode was found.
     """
 
     center: FloatArray
     factor: FloatArray
-    converged: bool = True
-
-
-def guide_of(modes: Modes) -> Guide:
-    """Make the guide of a sampler from the modes of the posterior."""
-    return Guide(modes.free.z, _factor(modes.free.hessian), bool(modes.free.converged))
 
 
 def components_of(modes: Modes) -> Components:
-    """Gaussians at all modes of the posterior."""
+    """Make Gaussians at all modes of the posterior."""
     centers = np.stack([mode.z for mode in modes.every])
-    factors = np.stack([_factor(mode.hessian) for mode in modes.every])
+    factors = np.linalg.cholesky(
+        np.stack([covariance(mode.hessian, _MAX_WIDTH) for mode in modes.every])
+    )
     return Components(centers, factors, modes.log_mass)
-
-
-def _factor(hessian: FloatArray) -> FloatArray:
-    curvature, axes = np.linalg.eigh(-np.nan_to_num(hessian))
-    # Widths within reason: a flat direction is as wide as a factor of twenty.
-    variance = np.clip(1 / np.maximum(np.abs(curvature), 1e-30), 1e-20, 9.0)
-    return np.asarray(np.linalg.cholesky((axes * variance) @ axes.T))

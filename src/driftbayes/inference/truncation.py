@@ -16,7 +16,6 @@ from driftbayes.inference.hypothesis import Hypothesis
 from driftbayes.likelihood import ChannelMoments, SecondMoments
 from driftbayes.likelihood.engines import Engine, ToeplitzEngine
 from driftbayes.models import AbstractModel
-from driftbayes.priors import Fixed
 from driftbayes.typing import FloatArray
 
 # Windows of steps for extrapolating the prediction errors.
@@ -144,8 +143,7 @@ def _with_flow_warning(record: Evidence, hypothesis: Hypothesis, known: float) -
 
     if not np.isfinite(record.log_evidence):
         return record
-    values = {n: float(p.value) for n, p in hypothesis.priors.items() if isinstance(p, Fixed)}
-    values |= record.map
+    values = hypothesis.fixed | record.map
     sd = float(np.hypot(np.sqrt(known), values.get("sigma", 0.0)))
     lost = decorrelation(sd, values["length"], values["nu"])
     if lost <= _MAX_DECORRELATION:

@@ -26,14 +26,14 @@ from driftbayes.inference._batch import Batch
 from driftbayes.inference.density import Density
 from driftbayes.inference.evidence import Evidence
 from driftbayes.inference.exact import LogEvidence
-from driftbayes.inference.hypothesis import Hypothesis, prior_facts, prior_quantiles
+from driftbayes.inference.hypothesis import Hypothesis, prior_quantiles
 from driftbayes.inference.log_sums import logsumexp
 from driftbayes.inference.methods import SMC, Auto, Importance, Method, method_text, sampler_options
 from driftbayes.inference.quasi_importance import Components, quasi_importance
 from driftbayes.inference.sampled import Start, record_of, sampler_key, under_another_prior
 from driftbayes.inference.samples import Estimate
 from driftbayes.inference.search import Modes, find_modes
-from driftbayes.inference.target import components_of, guide_of
+from driftbayes.inference.target import components_of
 from driftbayes.sde.filter import Filter
 from driftbayes.sde.likelihood import KalmanDensity, ParticleDensity
 from driftbayes.sde.mode import mode_of
@@ -206,11 +206,9 @@ def _start(
     )
     return Start(
         modes=modes,
-        guide=guide_of(modes),
         components=component,
         theta_map=theta,
         log_likelihood_at_map=log_l,
-        prior_log_sd=prior_facts(hypothesis).log_sd,
     )
 
 
