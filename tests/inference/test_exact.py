@@ -498,7 +498,7 @@ def test_evidence_of_millions_of_displacements_is_not_called_unconverged(name):
     # As if each particle had been seen 200,000 times: twenty million displacements.
     batch = Batch.of(langevin_data(1.0))
     own = batch.moments
-    huge = dataclasses.replace(own, forms=2e5 * own.forms, predicted=2e5 * own.predicted)
+    huge = own._replace(forms=2e5 * own.forms, predicted=2e5 * own.predicted)
     found = exact(HYPOTHESES[name], dataclasses.replace(batch, given=huge))
     assert found.status is Status.OK
     assert found.log_evidence_err < 1e-6

@@ -46,13 +46,13 @@ class _Transport(FokkerPlanck):
     def _geometry(self, axis: int) -> tuple[FloatArray, FloatArray]:
         """Return the distance between the cells on both sides of each face, and its length."""
         distance, across = super()._geometry(axis)
-        lengths = self._dispersion.lengths(self.grid.faces(axis)[1])
+        lengths = self._dispersion.lengths(self.grid.faces(axis)[1].ravel())
         return distance * lengths[axis], across * lengths[1 - axis]
 
     def _at_faces(self, field: Field, axis: int, name: str) -> FloatArray:
         faces = self.grid.faces(axis)
         at = self._dispersion.diffusivity_at if name == "kappa" else self._dispersion.flow_at
-        return np.asarray(at(*faces)[axis])
+        return np.asarray(at(*faces)[axis]).ravel()
 
 
 def presence_in_space(
