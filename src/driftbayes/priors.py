@@ -16,7 +16,7 @@ __all__ = [
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.special import expit, gammaincinv, gammaln, log_expit, ndtri, zeta
@@ -78,7 +78,7 @@ class AbstractPrior(ABC):
     def log_sd(self) -> float:
         """Return the standard deviation of ln θ, or of θ if it is signed."""
 
-    def rescaled(self, factor: float) -> Self:
+    def rescaled(self, factor: float) -> "AbstractPrior":
         """Return the prior of `factor` times θ, for example of θ in other units."""
         values = self._values().items()
         return type(self)(**{n: v if n in _UNITLESS else v * factor for n, v in values})

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from driftbayes.kernels.compiled import run_in_threads
 from driftbayes.sums import WindowSums
 from driftbayes.typing import FloatArray, IntArray
 
-Moments = TypeVar("Moments", bound=NamedTuple)
+Moments = TypeVar("Moments", bound="tuple[Any, ...]")
 # In runs longer than this, each step is predicted from the last MEMORY - 1 steps only. For
 # integrated velocities the filters decay at least as fast as (2 - sqrt 3)^lag, to 1e-18 at lag 32.
 MEMORY = 32
@@ -104,7 +104,7 @@ def stack_moments(many: Sequence[Moments]) -> Moments:
             out[i, ...][tuple(slice(n) for n in array.shape)] = array
         return out
 
-    return many[0]._make(map(stack, *many))
+    return type(many[0])(*map(stack, *many))
 
 
 def sliding_moment(dx: FloatArray, size: int) -> FloatArray:
