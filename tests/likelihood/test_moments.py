@@ -14,12 +14,15 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import GaussianTerms
 from driftbayes.likelihood.engines import MomentsEngine
 from driftbayes.likelihood.moments import MEMORY, second_moments, sliding_moment, stack_moments
+from driftbayes.likelihood.sums import Formulas
 from driftbayes.models import Langevin
 from driftbayes.testing import reference
 
 
-class Row:
+class Row(Formulas):
     """Formulas of a model with one autocovariance."""
+
+    n_rows = 1
 
     def __init__(self, row):
         self.row = np.asarray(row)

@@ -131,7 +131,7 @@ def _fourier_at_half(
     At half of the vector the nodes give the sum of the real parts of F and of all its images. The
     sum may vanish by chance, so the extrapolation from smaller wave numbers is a lower bound.
     """
-    size, phase = np.count_nonzero(vector), place @ vector
+    size, phase = int(np.count_nonzero(vector)), place @ vector
     halves, powers = _extrapolate(phase, weights[None], along_axis=size == 1)
     suggested, power = float(halves[0]), float(powers[0])
     if size == 1:
