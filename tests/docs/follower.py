@@ -10,6 +10,7 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jax
 import pytest
@@ -65,7 +66,8 @@ class Follower:
     def _python(self, block: Block) -> None:
         # Lines before it are left empty, so that a traceback names the line of the page.
         source = "\n" * (block.line - 1) + block.text
-        with self._jax():
+        # A script or a notebook imports modules of its folder.
+        with self._jax(), mock.patch.object(sys, "path", [str(self.folder), *sys.path]):
             try:
                 exec(compile(source, self.page.name, "exec"), self.names)
             except Exception:
