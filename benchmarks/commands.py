@@ -18,30 +18,30 @@ from typing import Any
 
 from measured import Measured, run_command
 
-# FILE is the file of trajectories, SCAN a scan of it, OUT a folder for results.
+# FILE is the file of trajectories, SCAN a scan of it, OUT an empty folder for results.
 COMMANDS: dict[str, str] = {
     "--help": "--help",
     "info": "info FILE",
     "qc": "qc FILE",
     "diagnose": "diagnose FILE",
     "dependence": "dependence FILE --tau 0.5",
-    "convert": "convert FILE OUT/tracks.parquet --overwrite",
+    "convert": "convert FILE OUT/tracks.parquet",
     "formats": "formats",
     "compare": "compare FILE --tau 0.5",
-    "scan": "scan FILE --taus 0.5:10:12log -o OUT/scan.nc --overwrite",
+    "scan": "scan FILE --taus 0.5:10:12log -o OUT/scan.nc",
     "check": "check FILE --tau 0.5",
     "sensitivity": "sensitivity FILE --tau 0.5",
     "score": "score FILE --tau 0.5",
-    "map": "map FILE --tau 0.5 --cell 5 --n-tau 20 -o OUT/map.nc --overwrite",
+    "map": "map FILE --tau 0.5 --cell 5 --n-tau 20 -o OUT/map.nc",
     "models": "models",
-    "report --brief": "report FILE -o OUT/report.html --overwrite --brief",
-    "report": "report FILE -o OUT/report.html --overwrite",
+    "report --brief": "report FILE -o OUT/report.html --brief",
+    "report": "report FILE -o OUT/report.html",
     "predict": "predict FILE --tau 0.5 --horizon 10",
     "export": "export SCAN --for json --length-unit km --time-unit d",
     "simulate": "simulate langevin --gamma 1 --k 1 --particles 100 --steps 100 --tau 0.5"
-    " -o OUT/simulated.csv --overwrite",
-    "turbulence run": "turbulence run --preset tiny -o OUT/flow --overwrite",
-    "reproduce langevin": "reproduce langevin -o OUT/paper --overwrite",
+    " -o OUT/simulated.csv",
+    "turbulence run": "turbulence run --preset tiny -o OUT/flow",
+    "reproduce langevin": "reproduce langevin -o OUT/paper",
     "cite": "cite",
     "completion": "completion bash",
 }
@@ -62,14 +62,14 @@ def commands(names: Sequence[str] = ()) -> dict[str, Any]:
     result: dict[str, Any] = {"load_before": os.getloadavg(), "rows": {}}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        places = {"FILE": folder / "tracks.csv", "SCAN": folder / "tracks.nc", "OUT": folder}
-        first = folder / "cache"
         for text in (_SIMULATE, _SCAN):
-            run_command(_filled(text, places), first)
+            run_command(_filled(text, folder), folder / "cache")
         for key in names or COMMANDS:
             cache = folder / f"cache-{key}".replace(" ", "-")
-            arguments = _filled(COMMANDS[key], places)
-            row = {state: run_command(arguments, cache).to_json() for state in ("cold", "warm")}
+            row = {
+                state: run_command(_filled(COMMANDS[key], folder), cache).to_json()
+                for state in ("cold", "warm")
+            }
             result["rows"][key] = {"command": COMMANDS[key], **row}
             print(_line(key, row), flush=True)
     result["load_after"] = os.getloadavg()
@@ -86,15 +86,14 @@ def against(source: Path, names: Sequence[str]) -> dict[str, Any]:
     result: dict[str, Any] = {"load_before": os.getloadavg(), "rows": {}}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        places = {"FILE": folder / "tracks.csv", "SCAN": folder / "tracks.nc", "OUT": folder}
         for text in (_SIMULATE, _SCAN):
-            run_command(_filled(text, places), folder / "this")
+            run_command(_filled(text, folder), folder / "this")
         for key in names:
-            arguments = _filled(COMMANDS[key], places)
             runs: dict[str, list[Measured]] = {"this": [], "other": []}
             # The first run of each fills its cache.
             for _ in range(1 + _N_WARM):
                 for version, place in (("this", None), ("other", source)):
+                    arguments = _filled(COMMANDS[key], folder)
                     runs[version].append(run_command(arguments, folder / version, source=place))
             row = {
                 version: {
@@ -115,7 +114,10 @@ def against(source: Path, names: Sequence[str]) -> dict[str, Any]:
     return result
 
 
-def _filled(text: str, places: dict[str, Path]) -> list[str]:
+def _filled(text: str, folder: Path) -> list[str]:
+    """Put file names into a command, with a new folder for its results."""
+    results = tempfile.mkdtemp(dir=folder)
+    places = {"FILE": folder / "tracks.csv", "SCAN": folder / "tracks.nc", "OUT": Path(results)}
     words = text.split()
     for name, place in places.items():
         words = [str(place) + w[len(name) :] if w.startswith(name) else w for w in words]
