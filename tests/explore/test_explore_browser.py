@@ -159,9 +159,28 @@ def test_a_scan_fills_the_panels_and_equals_the_librarys(page, tracks_csv, tmp_p
     third = page.locator('#scan-panels g.scale:visible .dot[data-i="2"]').first
     assert_allclose(places, float(third.get_attribute("cx")), atol=0.06)
     assert "driftbayes scan tracks.csv --taus" in page.locator("#scan-command").inner_text()
-    # Another question: what is shown no longer answers it.
+    # Another question: what is shown no longer answers it, but a new scan does.
     page.locator("#u-rms").fill("2")
     page.locator("#scan-answer").wait_for(state="hidden")
+    page.locator("#scan-start").click()
+    wait_for(page, "#scan-state", r"^done, (\d+) of \1 sampling times$")
+    assert "--prior kappa=exponential:4 " in page.locator("#scan-command").inner_text()
+
+
+def test_a_scan_of_priors_that_changed_before_its_start_is_cancelled(page, tracks_csv):
+    choose_priors(page)
+    drop(page, "tracks.csv", tracks_csv.read_text())
+    wait_for(page, "#verdict", "tau = 0.5 ")
+    held = []
+    page.route("**/api/scan", lambda route: held.append(route))
+    with page.expect_request("**/api/scan"):
+        page.locator("#scan-start").click()
+    page.locator("#u-rms").fill("2")
+    wait_for(page, "#compare-command", "--u-rms 2.0 ")
+    with page.expect_response("**/api/cancel"):
+        held[0].continue_()
+    assert page.locator("#scan-state").inner_text() == ""
+    assert page.locator("#scan-answer").is_hidden()
 
 
 @pytest.mark.slow

@@ -74,7 +74,8 @@ export function beginComparison({ models, onChange, onTau }) {
 
   const go = () => { if (card) { push({ data: card.data, tau: Number(tau.value), ...models() }); } };
   const soon = later(go, 60);
-  const changed = later(() => { onChange(); go(); }, 250);
+  const settled = later(go, 250);
+  const changed = () => { onChange(); settled(); };
 
   tau.addEventListener("input", () => { showTau(); soon(); });
   byId("models").addEventListener("change", changed);

@@ -44,6 +44,8 @@ export function beginScan({ current, models }) {
   let scan = null;
   let shown = null;
   let tau = 0;
+  // Grows with every change of data or models.
+  let version = 0;
 
   async function watch(number) {
     let have = -1;
@@ -62,7 +64,9 @@ export function beginScan({ current, models }) {
 
   byId("scan-start").addEventListener("click", () => attempt("scan-error", async () => {
     byId("scan-answer").hidden = true;
+    const asked = version;
     const answer = await ask("scan", { data: current().data, ...models() });
+    if (asked !== version) { await ask("cancel", { scan: answer.scan }); return; }
     scan = answer.scan;
     state(answer);
     await watch(scan);
@@ -78,6 +82,7 @@ export function beginScan({ current, models }) {
   // Other data or models: hide the old scan.
   function forget(card) {
     if (scan && !byId("scan-cancel").hidden) { ask("cancel", { scan }).catch(() => {}); }
+    version += 1;
     scan = null;
     shown = null;
     byId("scan").hidden = !card || !card.taus.length;
