@@ -206,6 +206,8 @@ def _name(action: argparse.Action) -> str:
 
 def folded(line: str) -> str:
     """Fold a long command line before an option, so that it can still be copied to a shell."""
+    if len(line) <= 78:
+        return f"  {line}"
     whole = re.sub(" (?!-)", "\0", line)
     lines = wrap(whole, 76, subsequent_indent="    ", break_on_hyphens=False)
     return " \\\n".join(f"  {part}" for part in lines).replace("\0", " ")
