@@ -22,12 +22,12 @@ import numpy as np
 
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, Hypothesis, evidence, evidence_batch
-from driftbayes.inference.bridge import bridge
-from driftbayes.inference.nested import nested
-from driftbayes.inference.quasi_importance import Components, quasi_importance
-from driftbayes.inference.samples import Estimate
-from driftbayes.inference.smc import smc
-from driftbayes.inference.target import AbstractTarget, Guide
+from driftbayes.inference._bridge import bridge
+from driftbayes.inference._nested import nested
+from driftbayes.inference._quasi_importance import Components, quasi_importance
+from driftbayes.inference._samples import Estimate
+from driftbayes.inference._smc import smc
+from driftbayes.inference._target import AbstractTarget, Guide
 from driftbayes.priors import Exponential
 from driftbayes.reproduce.langevin import TAUS, hypotheses, simulate_data
 from driftbayes.testing.targets import ConstantTarget, GaussianTarget, PeaksTarget, TwoSpeeds

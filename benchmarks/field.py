@@ -19,10 +19,10 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.linalg import spsolve
 
 import driftbayes as db
+from driftbayes._typing import FloatArray
 from driftbayes.fields import FieldFit, FieldPriors, FlightFit, FlightPriors, fit_field, fit_flight
 from driftbayes.space import map_tree
 from driftbayes.testing.known_fields import SIGMA, TIME, flights
-from driftbayes.typing import FloatArray
 from field_calibration import calibration
 from map import hypotheses, kappa_at, tracks
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.comparison.scan import scan_displacements
-from driftbayes.data.sampling import Displacements
+from driftbayes.comparison._scan import scan_displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.models import Langevin
 from driftbayes.reproduce.langevin import TAUS, hypotheses, simulate_data
 from driftbayes.testing import reference

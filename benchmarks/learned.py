@@ -16,13 +16,13 @@ from math import exp
 
 import numpy as np
 
-from driftbayes.data.sampling import Displacements
-from driftbayes.learned.densities import learn
-from driftbayes.learned.places import cell_places, place_inputs
-from driftbayes.learned.splits import Split, Steps, successive_steps
-from driftbayes.learned.tree import grow
+from driftbayes._typing import FloatArray
+from driftbayes.data._sampling import Displacements
+from driftbayes.learned._densities import learn
+from driftbayes.learned._places import cell_places, place_inputs
+from driftbayes.learned._splits import Split, Steps, successive_steps
+from driftbayes.learned._tree import grow
 from driftbayes.testing import reference
-from driftbayes.typing import FloatArray
 
 N_STEPS, N_TEST, TAU = 50, 200, 1.0
 Case = Callable[[np.random.Generator, int], tuple[Displacements, FloatArray]]

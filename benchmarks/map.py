@@ -17,10 +17,10 @@ import jax
 import numpy as np
 
 import driftbayes as db
+from driftbayes._typing import FloatArray
 from driftbayes.comparison import make_hypotheses
 from driftbayes.inference import Hypothesis
 from driftbayes.space import TreeMap, map_tree
-from driftbayes.typing import FloatArray
 
 # Side of the region, mean diffusivity and steps of a track; the sampling time is one.
 SIDE, KAPPA, N_STEPS = 1.0, 2e-4, 10

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.likelihood import second_moments
 from driftbayes.models import Langevin
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.data.sampling import displacements
+from driftbayes.data._sampling import displacements
 from driftbayes.inference import Hypothesis
-from driftbayes.inference.formulas import Rows
-from driftbayes.likelihood.engines import FilterEngine
-from driftbayes.likelihood.runs import make_runs
+from driftbayes.inference._formulas import Rows
+from driftbayes.likelihood._engines import FilterEngine
+from driftbayes.likelihood._runs import make_runs
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential
 from engine_data import gps

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from driftbayes.comparison import make_hypotheses, scan_hypotheses
-from driftbayes.data.sampling import Cut
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import Cut
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.report import write_report
 from driftbayes.testing import reference
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from driftbayes import SDE, Displacements, Exponential, Hypothesis, evidence
 from driftbayes.sde import Filter, ParticleDensity
-from driftbayes.sde.simulate import simulate_paths
+from driftbayes.sde._simulate import simulate_paths
 from sde_ranks import ranks
 
 TAU = 0.5

@@ -34,7 +34,7 @@ from driftbayes import (
     scaling_priors,
 )
 from driftbayes.models import MODELS, model_named
-from driftbayes.sde.simulate import simulate_paths
+from driftbayes.sde._simulate import simulate_paths
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "sde"))
 UNIT = Exponential(1.0)

@@ -30,7 +30,7 @@ from scipy.stats import chisquare
 from driftbayes import Displacements, Exponential, Hypothesis, LogNormal, Normal, Status, evidence
 from driftbayes.priors import AbstractPrior
 from driftbayes.sde import SDE, double_well, nonlinear_friction, random_flight
-from driftbayes.sde.simulate import simulate_paths
+from driftbayes.sde._simulate import simulate_paths
 
 N_PARTICLES, N_STEPS, TAU = 8, 10, 0.25
 # Substeps of a simulation per sampling time.

@@ -22,9 +22,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 import driftbayes as db
+from driftbayes._typing import FloatArray
 from driftbayes.changes import TrackSegments
 from driftbayes.data import Trajectories
-from driftbayes.typing import FloatArray
 
 WITHIN = 10.0
 N_FRAMES, SD = 200, 0.12

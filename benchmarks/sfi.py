@@ -52,7 +52,7 @@ def positions(model: str, tau: float, noise: float) -> np.ndarray:
 def ours(x: np.ndarray, tau: float) -> dict[str, list[float]]:
     """Compute evidences of Brownian and Langevin motion, without and with unknown noise."""
     from driftbayes.comparison import make_hypotheses
-    from driftbayes.data.sampling import Displacements
+    from driftbayes.data._sampling import Displacements
     from driftbayes.inference import Auto, Batch, Laplace, Method, evidence_batch
 
     names = ("brownian", "langevin", "brownian+noise", "langevin+noise")

@@ -26,17 +26,17 @@ jax.config.update("jax_enable_x64", True)
 
 import numpy as np  # noqa: E402
 
-from driftbayes.data.sampling import Displacements  # noqa: E402
+from driftbayes._typing import FloatArray  # noqa: E402
+from driftbayes.data._sampling import Displacements  # noqa: E402
 from driftbayes.inference import Batch, Hypothesis, evidence  # noqa: E402
-from driftbayes.inference.density import Density  # noqa: E402
-from driftbayes.inference.hypothesis import points_at  # noqa: E402
-from driftbayes.inference.quadrature import scale_form  # noqa: E402
-from driftbayes.inference.scale import log_scale_evidence, most_likely_scale  # noqa: E402
-from driftbayes.likelihood.flow import flow_correlation  # noqa: E402
+from driftbayes.inference._density import Density  # noqa: E402
+from driftbayes.inference._hypothesis import points_at  # noqa: E402
+from driftbayes.inference._quadrature import scale_form  # noqa: E402
+from driftbayes.inference._scale import log_scale_evidence, most_likely_scale  # noqa: E402
+from driftbayes.likelihood._flow import flow_correlation  # noqa: E402
 from driftbayes.models import MODELS, model_named  # noqa: E402
 from driftbayes.priors import Fixed, scaling_priors  # noqa: E402
 from driftbayes.reproduce.turbulence.experiment import Scaling  # noqa: E402
-from driftbayes.typing import FloatArray  # noqa: E402
 
 RESULTS = Path("docs/figures/shared-flow.json")
 SIDE = 2 * np.pi

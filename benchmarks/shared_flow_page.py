@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes._typing import FloatArray
 from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, inward_ticks, journal_figure
-from driftbayes.typing import FloatArray
 from shared_flow import RESULTS, mean_square_correlation
 
 NU = 0.5

@@ -123,7 +123,7 @@ def read(path: Path) -> int:
 
 def in_memory(path: Path) -> tuple[int, float]:
     """Compute the statistics in memory, one sampling time after another."""
-    from driftbayes.data.sampling import displacements, snap_taus
+    from driftbayes.data._sampling import displacements, snap_taus
     from driftbayes.io import read_trajectories
     from driftbayes.likelihood import second_moments
 
@@ -177,7 +177,7 @@ def _case(path: Path, case: str) -> dict[str, Any]:
     if case != "read":
         # Exclude the time for imports.
         import driftbayes.models
-        import driftbayes.streaming.scan  # noqa: F401
+        import driftbayes.streaming._scan  # noqa: F401
     begin, cpu = time.perf_counter(), _cpu()
     row: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -31,14 +31,14 @@ from scipy.special import expit
 from scipy.stats import chisquare
 
 from driftbayes.comparison import compare_hypotheses
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.inference import Batch, Hypothesis, evidence
-from driftbayes.inference.density import Density
-from driftbayes.inference.evidence import QUANTILES
-from driftbayes.inference.formulas import Rows
-from driftbayes.likelihood.engines import Engine
-from driftbayes.likelihood.flow import FlowEngine
-from driftbayes.likelihood.flow_accelerator import Crowd, accelerator
+from driftbayes.inference._density import Density
+from driftbayes.inference._evidence import QUANTILES
+from driftbayes.inference._formulas import Rows
+from driftbayes.likelihood._engines import Engine
+from driftbayes.likelihood._flow import FlowEngine
+from driftbayes.likelihood._flow_accelerator import Crowd, accelerator
 from driftbayes.models import (
     MODELS,
     AbstractModel,
@@ -49,10 +49,10 @@ from driftbayes.models import (
     Langevin,
     model_named,
 )
-from driftbayes.models.options.correlated import simulate_flow
+from driftbayes.models._options.correlated import simulate_flow
 from driftbayes.priors import AbstractPrior, Exponential, Fixed, Uniform
 from driftbayes.relative import LAWS, Separations, replicate
-from driftbayes.relative.models import law_hypotheses
+from driftbayes.relative._models import law_hypotheses
 
 N_PARTICLES, N_STEPS, SIDE = 20, 8, 2.0
 # Mean of the prior of K at a separation of one, over a step of one.

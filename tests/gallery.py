@@ -3,12 +3,12 @@
 import numpy as np
 
 from driftbayes.checks import FitCheck
-from driftbayes.checks.calibrate import Deviation
-from driftbayes.checks.check import ModelCheck
-from driftbayes.checks.statistics import Quantity
+from driftbayes.checks._calibrate import Deviation
+from driftbayes.checks._check import ModelCheck
+from driftbayes.checks._statistics import Quantity
 from driftbayes.comparison import Comparison, Scan
-from driftbayes.data.sampling import displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.inference import QUANTILES, Hypothesis
 from driftbayes.models import MODELS, Langevin
 from driftbayes.priors import Exponential, Gamma

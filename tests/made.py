@@ -4,7 +4,7 @@ import numpy as np
 
 from driftbayes.errors import Status
 from driftbayes.inference import QUANTILES, Evidence, Hypothesis
-from driftbayes.inference.evidence import make_estimates
+from driftbayes.inference._evidence import make_estimates
 from driftbayes.models import MODELS, AbstractModel
 from driftbayes.models._base import Parameter
 from driftbayes.priors import Exponential, parse_prior

@@ -3,10 +3,10 @@
 import numpy as np
 
 from driftbayes.inference import Batch
-from driftbayes.inference.density import Density, _density_of, hypothesis_of
-from driftbayes.inference.formulas import evaluate_with_sums
+from driftbayes.inference._density import Density, _density_of, hypothesis_of
+from driftbayes.inference._formulas import evaluate_with_sums
 from driftbayes.likelihood import SecondMoments
-from driftbayes.likelihood.engines import MomentsEngine
+from driftbayes.likelihood._engines import MomentsEngine
 
 
 def derived(model, data):

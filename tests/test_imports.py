@@ -10,12 +10,12 @@ import driftbayes
 
 ROOT = Path(driftbayes.__file__).parent
 FLOORS = [
-    {"aliases", "errors", "typing", "jax_typing", "precision", "suggest", "representation"},
-    {"magnitudes", "_version"},
-    {"processes"},
-    {"storage"},
+    {"_aliases", "errors", "_typing", "_jax_typing", "_precision", "_representation"},
+    {"_magnitudes", "_version"},
+    {"_processes"},
+    {"_storage"},
     {"data", "quality"},
-    {"sums", "kernels"},
+    {"_sums", "_kernels"},
     {"likelihood"},
     {"models"},
     {"priors"},

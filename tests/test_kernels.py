@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from driftbayes.kernels import compiled as module
+from driftbayes._kernels import compiled as module
 
 
 def test_without_a_place_for_a_cache_a_kernel_is_compiled_all_the_same(monkeypatch):
@@ -23,7 +23,7 @@ def test_without_a_place_for_a_cache_a_kernel_is_compiled_all_the_same(monkeypat
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_kernels_of_one_size_are_made_once(n):
-    from driftbayes.kernels.filter import filter_kernel
+    from driftbayes._kernels.filter import filter_kernel
 
     assert filter_kernel(n, 2) is filter_kernel(n, 2)
     assert filter_kernel(n, 2) is not filter_kernel(n, 3)
@@ -31,7 +31,7 @@ def test_kernels_of_one_size_are_made_once(n):
 
 def test_a_filter_of_one_state_is_a_random_walk():
     """Independent steps of variance q: ln det and products by hand."""
-    from driftbayes.kernels.filter import LANES, filter_kernel
+    from driftbayes._kernels.filter import LANES, filter_kernel
 
     dx = np.array([[1.0], [-2.0], [0.5]])
     q = np.linspace(0.5, 4.0, LANES)

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from driftbayes._processes import Child, ChildDied
 from driftbayes.errors import DriftbayesError
-from driftbayes.processes import Child, ChildDied
 
 
 @pytest.fixture(scope="module")

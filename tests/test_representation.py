@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 import gallery
-from driftbayes.comparison import Comparison, Scan
-from driftbayes.data.sampling import Displacements
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.errors import Status
-from driftbayes.models import Langevin
-from driftbayes.priors import Exponential
-from driftbayes.representation import (
+from driftbayes._representation import (
     Card,
     Described,
     Table,
@@ -27,6 +21,12 @@ from driftbayes.representation import (
     table_text,
     with_error,
 )
+from driftbayes.comparison import Comparison, Scan
+from driftbayes.data._sampling import Displacements
+from driftbayes.data._trajectories import Trajectories
+from driftbayes.errors import Status
+from driftbayes.models import Langevin
+from driftbayes.priors import Exponential
 
 KINDS = gallery.LINES
 

@@ -8,7 +8,7 @@ import pytest
 
 from driftbayes.inference import evidence
 from driftbayes.models import Brownian, Langevin
-from driftbayes.models.options.correlated import Eddies, simulate_flow
+from driftbayes.models._options.correlated import Eddies, simulate_flow
 from driftbayes.reproduce.turbulence.experiment import Scaling
 
 ROOT = Path(__file__).parents[1]

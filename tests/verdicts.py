@@ -6,8 +6,8 @@ shape would cost seconds of compilation.
 
 import numpy as np
 
-from driftbayes.data.sampling import Displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import Displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.inference import Hypothesis
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential

@@ -20,8 +20,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from docsite.links import broken_links, loaded_from_elsewhere
 from driftbayes import __version__
+from driftbayes._storage.atomic import atomic_folder
 from driftbayes.errors import DriftbayesError
-from driftbayes.storage.atomic import atomic_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

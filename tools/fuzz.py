@@ -43,7 +43,7 @@ SECONDS = 60.0
 MEMORY = 2**30
 _PRELOADED = (
     *("h5netcdf", "pyarrow.csv", "pyarrow.compute", "pyarrow.parquet", "xarray", "zarr", "pandas"),
-    *("driftbayes.io.blocks", "driftbayes.report", "driftbayes.simulators"),
+    *("driftbayes.io._blocks", "driftbayes.report", "driftbayes.simulators"),
 )
 _RESTART_AFTER = 400
 _OUT_OF_MEMORY = ("Unable to allocate", "malloc of size", "bad_alloc", "realloc of size")
@@ -345,8 +345,8 @@ def _refused(error: BaseException) -> tuple[str, str]:
 
 def _read_in_blocks(case: Case) -> None:
     """Read a file in blocks, like one larger than memory."""
-    from driftbayes.io.blocks import plan_blocks, read_block
-    from driftbayes.io.reading import ReadOptions
+    from driftbayes.io._blocks import plan_blocks, read_block
+    from driftbayes.io._reading import ReadOptions
 
     with plan_blocks(case.path, ReadOptions(format=case.format), block_points=4) as plan:
         for block in plan.blocks[:50]:

@@ -12,9 +12,9 @@ import numpy as np
 import samples as texts  # type: ignore[import-not-found]
 import xarray as xr
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes._storage.zarr import create_group
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.io import write_scan, write_trajectories
-from driftbayes.storage.zarr import create_group
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "io" / "data"
 _STORED = {

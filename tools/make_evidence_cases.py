@@ -39,7 +39,7 @@ CASES = {
 
 def evidence_of(name: str, kind: str) -> "Evidence":
     """Compute the exact evidence of one case."""
-    from driftbayes.data.sampling import displacements
+    from driftbayes.data._sampling import displacements
     from driftbayes.inference import evidence
 
     data = displacements(tracks_of(kind), None if kind == "I" else 0.5, gaps="keep")

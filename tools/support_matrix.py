@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from driftbayes.data.sampling import Displacements
-    from driftbayes.data.trajectories import Trajectories
+    from driftbayes.data._sampling import Displacements
+    from driftbayes.data._trajectories import Trajectories
     from driftbayes.inference import Hypothesis, PosteriorDraws
 
 TAU = 0.5
@@ -82,7 +82,7 @@ def jobs() -> list[tuple[str, str]]:
 
 def tracks_of(kind: str) -> "Trajectories":
     """Return a small data set: eight particles with velocity memory."""
-    from driftbayes.data.trajectories import Trajectories
+    from driftbayes.data._trajectories import Trajectories
 
     rng = np.random.default_rng(7)
     n_particles, n_times = 8, 14
@@ -148,7 +148,7 @@ def uses_of(name: str) -> tuple[str, ...]:
 def tried(name: str, kind: str, uses: tuple[str, ...] | None = None) -> dict[str, str]:
     """Try each use; return an empty text if it works, else the error message."""
     uses = uses_of(name) if uses is None else uses
-    from driftbayes.data.sampling import displacements
+    from driftbayes.data._sampling import displacements
     from driftbayes.errors import DriftbayesError
     from driftbayes.models import MODELS, model_named
 
@@ -180,15 +180,15 @@ def _actions(
     import jax
     import jax.numpy as jnp
 
-    from driftbayes.checks.innovations import Layout, Score, Whitener
-    from driftbayes.checks.replicas import Replicator, check_replicable, mean_flows
+    from driftbayes.checks._innovations import Layout, Score, Whitener
+    from driftbayes.checks._replicas import Replicator, check_replicable, mean_flows
     from driftbayes.errors import DriftbayesError
     from driftbayes.inference import posterior_draws
-    from driftbayes.inference.draws import to_datatree
-    from driftbayes.prediction.forecast import predict_particles
-    from driftbayes.prediction.predict import predict
-    from driftbayes.prediction.scores import prequential
-    from driftbayes.simulators.long_time import Estimate, dispersion
+    from driftbayes.inference._draws import to_datatree
+    from driftbayes.prediction._forecast import predict_particles
+    from driftbayes.prediction._predict import predict
+    from driftbayes.prediction._scores import prequential
+    from driftbayes.simulators._long_time import Estimate, dispersion
 
     draws = draws_of(hypothesis, data)
 

@@ -5,14 +5,14 @@ Names are imported when first used, so that `import driftbayes` costs nothing.
 
 from typing import TYPE_CHECKING
 
+from driftbayes._aliases import lazy
 from driftbayes._version import __version__
-from driftbayes.aliases import lazy
 
 if TYPE_CHECKING:
     from driftbayes.changes import Segments
     from driftbayes.checks import FitCheck, check_fit
     from driftbayes.comparison import Comparison, Scan, compare_hypotheses, scan_hypotheses
-    from driftbayes.comparison.dependence import dependence
+    from driftbayes.comparison._dependence import dependence
     from driftbayes.data import Displacements, Trajectories, displacements
     from driftbayes.diagnostics import data_scales, diagnose
     from driftbayes.errors import (

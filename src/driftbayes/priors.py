@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from scipy.special import expit, gammaincinv, gammaln, log_expit, ndtri, zeta
 
+from driftbayes._jax_typing import Key, ScalarLike
+from driftbayes._magnitudes import checked
+from driftbayes._precision import as_float, in_double_precision
+from driftbayes._representation import number
+from driftbayes._typing import FloatArray
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.jax_typing import Key, ScalarLike
-from driftbayes.magnitudes import checked
-from driftbayes.precision import as_float, in_double_precision
-from driftbayes.representation import number
-from driftbayes.typing import FloatArray
 
 # An array, or a number, which NumPy returns in place of an array without axes.
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ from numpy.testing import assert_allclose
 from scipy.special import kve, logsumexp
 
 import driftbayes as db
-from driftbayes.changes import tables
-from driftbayes.changes.posterior import segment_track
-from driftbayes.changes.tables import Run, segment_model
+from driftbayes._kernels.segments import log_bessel_k
+from driftbayes._representation import card_text, describe
+from driftbayes.changes import _tables as tables
+from driftbayes.changes._posterior import segment_track
+from driftbayes.changes._tables import Run, segment_model
 from driftbayes.cli.main import main
 from driftbayes.data import Displacements, Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
-from driftbayes.inference.scale import log_bessel_k as slow_log_bessel_k
-from driftbayes.kernels.segments import log_bessel_k
+from driftbayes.inference._scale import log_bessel_k as slow_log_bessel_k
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Fixed, Gamma, LogNormal
-from driftbayes.representation import card_text, describe
 
 RATE = 0.3
 HYPOTHESES = {

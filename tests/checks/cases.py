@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from driftbayes.data.sampling import Displacements, displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.inference import Hypothesis
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential

@@ -22,16 +22,16 @@ from scipy import stats
 from scipy.linalg import toeplitz
 
 from driftbayes.checks import check_fit
-from driftbayes.checks.calibrate import (
+from driftbayes.checks._calibrate import (
     adjusted_p_values,
     data_leverage,
     deviations,
     fit_deviation,
 )
-from driftbayes.checks.innovations import Layout, Score
-from driftbayes.checks.replicas import Replicator
-from driftbayes.checks.statistics import quantities, statistics
-from driftbayes.data.sampling import Displacements
+from driftbayes.checks._innovations import Layout, Score
+from driftbayes.checks._replicas import Replicator
+from driftbayes.checks._statistics import quantities, statistics
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named

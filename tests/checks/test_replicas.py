@@ -11,7 +11,7 @@ from cases import LANGEVIN, gappy_data, langevin_data
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import toeplitz
 
-from driftbayes.checks.innovations import (
+from driftbayes.checks._innovations import (
     Layout,
     Whitener,
     carried,
@@ -20,13 +20,13 @@ from driftbayes.checks.innovations import (
     replica_engine,
     whiten,
 )
-from driftbayes.checks.replicas import Replicator
+from driftbayes.checks._replicas import Replicator
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, PosteriorDraws, evidence
-from driftbayes.inference.formulas import Rows
-from driftbayes.likelihood.engines import FilterEngine, ToeplitzEngine
-from driftbayes.likelihood.hermitian import hermitian_column_terms
-from driftbayes.likelihood.runs import make_runs
+from driftbayes.inference._formulas import Rows
+from driftbayes.likelihood._engines import FilterEngine, ToeplitzEngine
+from driftbayes.likelihood._hermitian import hermitian_column_terms
+from driftbayes.likelihood._runs import make_runs
 from driftbayes.models import MODELS, Langevin, model_named
 from driftbayes.priors import Exponential, Fixed, Uniform
 from sums_of import of_sums

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.testing import reference
 
 # With these no scale is taken from the data, and no sensitivity is shown.

@@ -8,8 +8,8 @@ from desk import PRIORS, check_comparison, langevin_positions, langevin_tracks
 from numpy.testing import assert_allclose
 
 from driftbayes.comparison import compare_hypotheses, make_hypotheses
-from driftbayes.data.sampling import displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.io import read_trajectories, write_trajectories
 from driftbayes.priors import Exponential
 

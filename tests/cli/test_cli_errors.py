@@ -400,7 +400,7 @@ def test_our_own_mistakes_keep_their_traceback(ask, tracks_csv, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("driftbayes.workflow.reading.read_trajectories", broken)
+    monkeypatch.setattr("driftbayes.workflow._reading.read_trajectories", broken)
     with pytest.raises(RuntimeError, match="ours"):
         ask("info", tracks_csv)
 
@@ -409,6 +409,6 @@ def test_a_person_may_change_their_mind(ask, tracks_csv, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("driftbayes.workflow.reading.read_trajectories", stopped)
+    monkeypatch.setattr("driftbayes.workflow._reading.read_trajectories", stopped)
     answer = ask("info", tracks_csv)
     assert (answer.code, answer.out, answer.err) == (130, "", "driftbayes: interrupted\n")

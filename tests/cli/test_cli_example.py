@@ -4,7 +4,7 @@ import pytest
 
 import driftbayes as db
 from driftbayes.cli.example import FILES
-from driftbayes.workflow.examples import EXAMPLES
+from driftbayes.workflow._examples import EXAMPLES
 
 
 def test_the_list_names_all_and_says_that_they_are_synthetic(ask):

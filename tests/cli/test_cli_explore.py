@@ -104,7 +104,7 @@ def test_it_serves_a_file_until_it_is_ended_and_leaves_nothing(tracks_csv, tmp_p
 _SESSION = """
 import tempfile, time
 from pathlib import Path
-from driftbayes.storage.leftovers import temporary_path
+from driftbayes._storage.leftovers import temporary_path
 
 folder = temporary_path(Path(tempfile.gettempdir()) / "explore") / "upload"
 folder.mkdir(parents=True)

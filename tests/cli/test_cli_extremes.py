@@ -2,9 +2,9 @@
 
 import pytest
 
+from driftbayes._magnitudes import checked, checked_count
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
-from driftbayes.magnitudes import checked, checked_count
 
 
 @pytest.fixture(autouse=True)

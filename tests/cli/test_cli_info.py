@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 from desk import langevin_positions, langevin_tracks
 
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.data.sphere import on_plane
-from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import write_trajectories
 
 

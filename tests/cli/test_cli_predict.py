@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes import Brownian, Flow, Trajectories
 from driftbayes.io import read_dataset, read_trajectories, write_trajectories
-from driftbayes.models.options.correlated import simulate_flow
+from driftbayes.models._options.correlated import simulate_flow
 
 LENGTHS = ("--horizon", "0.1,1")
 # Ten steps of 0.1, as elsewhere; few draws, since they cost time and prove nothing here.
@@ -140,7 +140,7 @@ def test_a_folder_that_is_not_there_is_told_before_the_work(ask, tracks_csv, tmp
 
 
 def test_irregular_times_are_predicted_from_all_fixes(ask, tmp_path):
-    from driftbayes.data.trajectories import Trajectories
+    from driftbayes.data._trajectories import Trajectories
     from driftbayes.io import write_trajectories
 
     x = langevin_tracks(n_particles=8).positions.reshape(8, 11, 2)

@@ -70,7 +70,7 @@ def test_a_bar_inside_another_is_that_one(capsys):
 
 def test_tables_of_text_tell_how_far_they_are_read(tracks_csv):
     from driftbayes.io import read_trajectories
-    from driftbayes.io.limits import watched
+    from driftbayes.io._limits import watched
 
     told = []
     with watched(lambda done, total: told.append((done, total))):

@@ -5,7 +5,7 @@ import json
 import pytest
 from desk import PRIORS, TAUS, langevin_positions, langevin_tracks
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.io import read_scan, write_trajectories
 
 

@@ -7,7 +7,7 @@ import pytest
 from desk import PRIORS, TAUS, check_comparison, langevin_tracks
 from numpy.testing import assert_allclose
 
-from driftbayes.data.units import times_in
+from driftbayes.data._units import times_in
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_scan, write_trajectories
 

@@ -112,7 +112,7 @@ def test_a_single_trajectory_cannot_be_left_out(ask, tmp_path):
 
 @pytest.mark.slow
 def test_learned_densities_stand_beside_the_models(ask, question, monkeypatch):
-    import driftbayes.learned.scores as scores
+    import driftbayes.learned._scores as scores
 
     tiny = scores.Training(n_components=2, width=4, n_members=1, max_steps=50, batch=32)
     monkeypatch.setattr(scores, "Training", lambda: tiny)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.io import write_trajectories
 from driftbayes.models._named import SDES
 from driftbayes.testing import reference
@@ -39,7 +39,7 @@ def _no_computing(monkeypatch):
     def refuse(*_):
         raise AssertionError("an evidence was computed")
 
-    monkeypatch.setattr("driftbayes.sde.evidence.find_modes", refuse)
+    monkeypatch.setattr("driftbayes.sde._evidence.find_modes", refuse)
 
 
 @pytest.mark.usefixtures("_no_computing")

@@ -9,10 +9,10 @@ from desk import PRIORS, TAUS, langevin_tracks
 from numpy.testing import assert_allclose
 
 from driftbayes.cli import _options
-from driftbayes.comparison.bayes import NOT_TESTED
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.comparison._bayes import NOT_TESTED
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.io import read_scan, write_trajectories
-from driftbayes.workflow import reading
+from driftbayes.workflow import _reading as reading
 
 
 def log_evidences(answer):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from desk import PRIORS, langevin_positions
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.io import write_trajectories
 
 HOUR = 3600.0

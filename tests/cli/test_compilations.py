@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.io import write_trajectories
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"

@@ -18,9 +18,9 @@ from driftbayes.comparison import (
     model_probabilities,
     strength,
 )
-from driftbayes.comparison.bayes import comparison_of, log_bayes_factor_err
-from driftbayes.comparison.describe import describe_comparison, scan_verdict
-from driftbayes.data.sampling import Displacements
+from driftbayes.comparison._bayes import comparison_of, log_bayes_factor_err
+from driftbayes.comparison._describe import describe_comparison, scan_verdict
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import evidence
 from made import made_evidence

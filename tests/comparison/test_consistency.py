@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import chi2
 
 from driftbayes.comparison import Comparison, ConsistentRange, Scan, consistent_range
-from driftbayes.comparison.consistency import MIN_TAUS, TOLERANCE, describe_consistency
-from driftbayes.comparison.describe import scan_panels, scan_tables
+from driftbayes.comparison._consistency import MIN_TAUS, TOLERANCE, describe_consistency
+from driftbayes.comparison._describe import scan_panels, scan_tables
 from made import made_evidence
 
 TAUS = np.geomspace(0.1, 10.0, 12)

@@ -15,15 +15,15 @@ from driftbayes.comparison import (
     thinned_log_bayes_factor,
 )
 from driftbayes.comparison._bootstrap import thinned_by_rule, unit_moments
-from driftbayes.data.sampling import displacements
+from driftbayes.data._sampling import displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.data.sphere import on_plane
-from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
 from driftbayes.likelihood import ReducedDisplacements, second_moments
-from driftbayes.likelihood.reduced import window_moments
+from driftbayes.likelihood._reduced import window_moments
 from driftbayes.models import Brownian, Flow, Langevin
-from driftbayes.models.options.correlated import simulate_flow
+from driftbayes.models._options.correlated import simulate_flow
 from driftbayes.priors import Exponential
 from driftbayes.testing import reference
 

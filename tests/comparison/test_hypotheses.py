@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes.comparison import make_hypotheses
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.diagnostics import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import MODELS, as_template

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError
-from driftbayes.comparison.prunings import average_prunings
+from driftbayes.comparison._prunings import average_prunings
 
 # A quadtree of depth 2: a root, 4 children, 16 grandchildren.
 PARENTS = [np.zeros(1, int), np.zeros(4, int), np.repeat(np.arange(4), 4)]

@@ -9,7 +9,7 @@ from driftbayes import DriftbayesError, Trajectories, compare_hypotheses, displa
 from driftbayes.comparison import make_hypotheses, regions
 from driftbayes.comparison.regions import map_regions
 from driftbayes.data.sphere import on_plane
-from driftbayes.prediction.subsets import subset
+from driftbayes.prediction._subsets import subset
 
 HOUR, DEGREE = 3600.0, 111_000.0
 

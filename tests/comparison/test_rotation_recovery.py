@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from driftbayes.comparison import make_hypotheses
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.inference import evidence
 from driftbayes.models import MODELS, model_named
 

@@ -5,13 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes.comparison import compare_hypotheses, make_hypotheses, prior_sensitivity
-from driftbayes.comparison.sensitivity import (
+from driftbayes.comparison._sensitivity import (
     FACTORS,
     parameter_groups,
     scaled_evidence,
     unmoved_parameters,
 )
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis
 from driftbayes.models import MODELS, OPTIONS, Brownian, FractionalBrownian

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from driftbayes.data.sampling import Displacements, displacements, snap_taus
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import Displacements, displacements, snap_taus
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 
 NAN = float("nan")

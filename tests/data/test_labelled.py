@@ -6,9 +6,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gallery
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.dataset_formats import from_dataset
+from driftbayes.io._dataset_formats import from_dataset
 
 
 def full():

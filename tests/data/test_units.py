@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError
-from driftbayes.data.units import (
+from driftbayes.data._units import (
     LENGTH,
     SPEED,
     TIME,

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 
 DT = 0.25
 # Tolerances of Monte Carlo tests, in standard errors.

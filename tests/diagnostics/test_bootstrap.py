@@ -7,9 +7,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from observatory import DT, FIVE_SIGMA, brownian_paths
 
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics import against_lag
-from driftbayes.diagnostics.against_lag import bootstrap_sd, describe_error_bars
+from driftbayes.data._trajectories import Trajectories
+from driftbayes.diagnostics import _against_lag as against_lag
+from driftbayes.diagnostics._against_lag import bootstrap_sd, describe_error_bars
 from driftbayes.diagnostics.averages import displacement_sums, kurtosis
 from driftbayes.errors import DriftbayesError
 

@@ -6,7 +6,7 @@ import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 from observatory import DT, FIVE_SIGMA, brownian_paths, langevin_lvaf, langevin_msd, langevin_paths
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.diagnostics import data_scales, diagnose
 from driftbayes.errors import DriftbayesError
 

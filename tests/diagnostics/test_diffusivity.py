@@ -19,9 +19,9 @@ from observatory import (
     slow_sums,
 )
 
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics import scales
-from driftbayes.diagnostics.against_lag import _weights
+from driftbayes.data._trajectories import Trajectories
+from driftbayes.diagnostics import _scales as scales
+from driftbayes.diagnostics._against_lag import _weights
 from driftbayes.diagnostics.averages import (
     absolute_diffusivity,
     displacement_sums,

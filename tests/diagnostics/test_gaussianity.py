@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 from observatory import DT, FIVE_SIGMA, brownian_paths
 from scipy import stats
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.diagnostics.averages import displacement_sums, kurtosis
 
 

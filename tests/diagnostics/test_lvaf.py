@@ -19,10 +19,10 @@ from observatory import (
     velocities_on_grid,
 )
 
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics import scales
+from driftbayes.data._trajectories import Trajectories
+from driftbayes.diagnostics import _scales as scales
+from driftbayes.diagnostics._scales import autocorrelate
 from driftbayes.diagnostics.averages import velocity_sums
-from driftbayes.diagnostics.scales import autocorrelate
 from driftbayes.errors import DriftbayesError
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import driftbayes as db
-from driftbayes.diagnostics.modulation import _excess, modulation, step_correlations
-from driftbayes.diagnostics.scales import lag_one_doubts
+from driftbayes.diagnostics._modulation import _excess, modulation, step_correlations
+from driftbayes.diagnostics._scales import lag_one_doubts
 
 
 def walk(n_particles=20, n_steps=240, *, seed=0, sizes=None, start=0):

@@ -15,9 +15,9 @@ from observatory import (
     velocities_on_grid,
 )
 
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics import scales
-from driftbayes.diagnostics.scales import data_scales
+from driftbayes.data._trajectories import Trajectories
+from driftbayes.diagnostics import _scales as scales
+from driftbayes.diagnostics._scales import data_scales
 from driftbayes.errors import DriftbayesError
 
 MODEL = {"gamma": 0.5, "k": 1.7}

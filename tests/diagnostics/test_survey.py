@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
 
-from driftbayes.data.sampling import snap_taus
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import snap_taus
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.diagnostics.survey import survey
 
 

@@ -65,13 +65,13 @@ def test_a_name_is_found_by_where_it_is_written_and_by_where_it_is_listed():
             Entry("driftbayes.models.MODELS", "api", "d"),
         ]
     )
-    assert names.find("driftbayes.comparison.scan.scan_hypotheses").anchor == "a"
+    assert names.find("driftbayes.comparison._scan.scan_hypotheses").anchor == "a"
     assert names.find("driftbayes.scan_hypotheses").anchor == "a"
     assert names.find("Langevin", module="driftbayes.models").anchor == "b"
-    assert names.find("driftbayes.models.langevin.Langevin.lvaf").anchor == "c"
+    assert names.find("driftbayes.models._langevin.Langevin.lvaf").anchor == "c"
     assert names.find("lvaf", module="driftbayes.models", owner="Langevin").anchor == "c"
     assert names.find("driftbayes.MODELS").anchor == "d"
-    assert names.find("driftbayes.comparison.scan.gone") is None
+    assert names.find("driftbayes.comparison._scan.gone") is None
     assert names.find("Gone") is None
     assert names.find("Langevin.lvaf").anchor == "c"
     assert names.find("lvaf") is None
@@ -82,7 +82,7 @@ def test_a_name_is_found_by_where_it_is_written_and_by_where_it_is_listed():
 def test_a_constant_is_described_by_the_comment_above_it():
     assert driftbayes.MODELS
     assert "from simple to complex" in assignment_of("driftbayes.models.MODELS").comment[0]
-    assert assignment_of("driftbayes.jax_typing.Scalar").value == "Float[Array, '']"
+    assert assignment_of("driftbayes._jax_typing.Scalar").value == "Float[Array, '']"
 
 
 def test_links_within_a_site_and_from_the_readme_are_followed(tmp_path):

@@ -177,13 +177,13 @@ def test_every_page_is_listed_in_a_table_of_contents():
     assert set(pages()) - in_contents() == {"index.html"}
 
 
-def test_modules_of_the_reference_exist_and_are_described_once():
+def test_every_public_module_is_described_once():
     text = "".join(path.read_text() for path in (DOCS / "api").glob("*.md"))
     described = re.findall(r"^\.\. automodule:: ([\w.]+)$", text, re.MULTILINE)
-    assert len(described) == len(set(described)) > 20
-    assert all(map(exists, described))
-    # All others, whatever they are.
-    assert text.count(".. other-modules::") == 1
+    # The page of the package itself lists its names.
+    modules = {name: importlib.import_module(name) for name in public_modules()[1:]}
+    named = [name for name, module in modules.items() if getattr(module, "__all__", [])]
+    assert sorted(described) == sorted(named)
 
 
 def test_every_command_has_a_page_that_begins_with_it():
@@ -222,7 +222,7 @@ def test_a_small_site_is_built_without_a_network(small_sites):
 
 
 def test_every_room_is_public_but_those_that_are_run_by_a_command():
-    folders = {path.parent.name for path in (ROOT / "src/driftbayes").glob("*/__init__.py")}
+    folders = {path.parent.name for path in (ROOT / "src/driftbayes").glob("[!_]*/__init__.py")}
     assert folders - {name.split(".")[1] for name in public_modules()[1:]} == {"cli", "explore"}
 
 

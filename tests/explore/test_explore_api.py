@@ -16,7 +16,7 @@ from driftbayes.data.sphere import on_plane
 from driftbayes.explore import dataset
 from driftbayes.io import FORMATS, write_trajectories
 from driftbayes.models import MODELS
-from driftbayes.report.tracks import trajectories_svg
+from driftbayes.report._tracks import trajectories_svg
 
 IO = Path(__file__).parents[1] / "io"
 FOLDERS = {

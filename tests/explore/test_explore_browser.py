@@ -8,9 +8,9 @@ from desk_explore import CHOSEN
 from numpy.testing import assert_allclose
 
 import driftbayes as db
+from driftbayes._representation import with_error
 from driftbayes.comparison import make_hypotheses
 from driftbayes.io import write_trajectories
-from driftbayes.representation import with_error
 
 # A model is compiled the first time it is asked for, on a busy machine.
 PATIENCE = 120_000

@@ -5,11 +5,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import Hypothesis
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import Status
 from driftbayes.explore.answers import model_spread
 from driftbayes.inference import Evidence
-from driftbayes.inference.evidence import make_estimates
+from driftbayes.inference._evidence import make_estimates
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Fixed, Uniform
 

@@ -8,10 +8,10 @@ from scipy.stats import multivariate_t, norm
 import driftbayes as db
 from driftbayes.errors import DriftbayesError
 from driftbayes.fields import FieldPriors, Splines, fit_field
-from driftbayes.fields.local import LocalSteps, StepSums, log_likelihood
-from driftbayes.fields.problem import laplace
+from driftbayes.fields._local import LocalSteps, StepSums, log_likelihood
+from driftbayes.fields._problem import laplace
 from driftbayes.models import model_named
-from driftbayes.relative.density import log_separation_density
+from driftbayes.relative._density import log_separation_density
 from driftbayes.testing.known_fields import KAPPA, constant, no_gradient, steps
 
 PRIORS = FieldPriors(kappa=2 * KAPPA, flow=0.3)

@@ -9,14 +9,16 @@ from scipy.stats import norm
 
 import driftbayes as db
 from driftbayes import Displacements
-from driftbayes.data import schema
+from driftbayes._precision import in_double_precision
+from driftbayes.data import _schema as schema
 from driftbayes.errors import DriftbayesError
-from driftbayes.fields import FlightPriors, Splines, fit_flight, flight, flight_fit
-from driftbayes.fields.flight import FlightSteps
-from driftbayes.fields.flight_coefficients import step_coefficients
+from driftbayes.fields import FlightPriors, Splines, fit_flight
+from driftbayes.fields import _flight as flight
+from driftbayes.fields import _flight_fit as flight_fit
+from driftbayes.fields._flight import FlightSteps
+from driftbayes.fields._flight_coefficients import step_coefficients
 from driftbayes.models import model_named
-from driftbayes.precision import in_double_precision
-from driftbayes.simulators.map_files import gridded
+from driftbayes.simulators._map_files import gridded
 from driftbayes.testing.known_fields import SIGMA, TIME, flights, wavy
 
 PRIORS = FlightPriors(gamma=1 / TIME, k=2 * SIGMA**2 * TIME, flow=SIGMA)

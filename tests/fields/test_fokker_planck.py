@@ -7,7 +7,7 @@ from scipy.special import ndtr
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.fields import FokkerPlanck, Grid
-from driftbayes.relative.density import log_separation_density
+from driftbayes.relative._density import log_separation_density
 
 
 def wavy(*xs):

@@ -8,9 +8,9 @@ from scipy.stats import norm
 from driftbayes import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.fields import FieldPriors, Grid, Splines, fit_field
-from driftbayes.fields.local import LocalSteps, StepSums
-from driftbayes.fields.transition import TransitionSteps, choose_cells
-from driftbayes.relative.density import log_separation_density
+from driftbayes.fields._local import LocalSteps, StepSums
+from driftbayes.fields._transition import TransitionSteps, choose_cells
+from driftbayes.relative._density import log_separation_density
 from driftbayes.testing.known_fields import KAPPA, constant, no_gradient, steps, wave
 
 PRIORS = FieldPriors(kappa=2 * KAPPA, flow=0.3)
@@ -167,7 +167,7 @@ def test_one_hessian_serves_all_members_of_weight(monkeypatch):
     data = steps(np.random.default_rng(5), 600, tau=0.5, n_sub=100)
     options = {"hypotheses": ["kappa"], "density": "fokker-planck", "walls": [[0.0], [1.0]]}
     own = fit_field(data, PRIORS, n_intervals=6, **options)
-    monkeypatch.setattr("driftbayes.fields.problem.MAX_OWN", 0)
+    monkeypatch.setattr("driftbayes.fields._problem.MAX_OWN", 0)
     shared = fit_field(data, PRIORS, n_intervals=6, **options)
     used = [i for i, weight in enumerate(own.weights) if weight > 0.01]
     assert len(used) > 2
@@ -235,7 +235,7 @@ def test_too_costly_grids_leave_the_local_density_with_a_warning():
 
 
 def test_too_costly_grids_are_refused_and_named(monkeypatch):
-    monkeypatch.setattr("driftbayes.fields.transition._MAX_WORK", 1e6)
+    monkeypatch.setattr("driftbayes.fields._transition._MAX_WORK", 1e6)
     data = steps(np.random.default_rng(0), 60, 2, tau=0.1, n_sub=2)
     options = {"n_intervals": 3, "hypotheses": ["kappa"], "density": "fokker-planck"}
     with pytest.raises(DriftbayesError, match="multiplications"):
@@ -247,19 +247,19 @@ def test_too_costly_grids_are_refused_and_named(monkeypatch):
 
 
 def test_what_can_be_known_is_refused_before_the_local_fit(monkeypatch):
-    monkeypatch.setattr("driftbayes.fields.fit.fit_members", None)
+    monkeypatch.setattr("driftbayes.fields._fit.fit_members", None)
     options = {"hypotheses": ["kappa"], "density": "fokker-planck"}
     data = steps(np.random.default_rng(0), 60, tau=1e-5, n_sub=2)
     with pytest.raises(DriftbayesError, match="cells, more than 801"):
         fit_field(data, PRIORS, **options)
-    monkeypatch.setattr("driftbayes.fields.transition._MAX_WORK", 1e6)
+    monkeypatch.setattr("driftbayes.fields._transition._MAX_WORK", 1e6)
     data = steps(np.random.default_rng(0), 60, 2, tau=0.1, n_sub=2)
     with pytest.raises(DriftbayesError, match="multiplications"):
         fit_field(data, PRIORS, walls=[[0, 0], [1, 1]], **options)
 
 
 def test_a_grid_that_fails_on_the_way_leaves_the_local_fit_with_a_warning(monkeypatch):
-    monkeypatch.setattr("driftbayes.fields.transition._MAX_TERMS", 5)
+    monkeypatch.setattr("driftbayes.fields._transition._MAX_TERMS", 5)
     data = steps(np.random.default_rng(4), 600, tau=0.5, n_sub=50)
     options = {"n_intervals": 6, "hypotheses": ["kappa"]}
     fit = fit_field(data, PRIORS, **options)

@@ -5,7 +5,7 @@ All data sets have 20 particles with 5 steps along one axis, so that each progra
 
 import numpy as np
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, Brownian, Langevin
 from driftbayes.priors import Exponential

@@ -11,11 +11,11 @@ from scipy.special import gammaln
 
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, exact
-from driftbayes.inference.bridge import _cross, _estimate, bridge
-from driftbayes.inference.chains import ChainDraws
-from driftbayes.inference.density import Density
-from driftbayes.inference.search import find_modes
-from driftbayes.inference.target import (
+from driftbayes.inference._bridge import _cross, _estimate, bridge
+from driftbayes.inference._chains import ChainDraws
+from driftbayes.inference._density import Density
+from driftbayes.inference._search import find_modes
+from driftbayes.inference._target import (
     AbstractTarget,
     Guide,
     PosteriorTarget,

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference import Hypothesis, by_trajectory
-from driftbayes.inference.by_trajectory import log_likelihood_per_trajectory
-from driftbayes.likelihood.moments import MEMORY
+from driftbayes.inference import Hypothesis
+from driftbayes.inference import _by_trajectory as by_trajectory
+from driftbayes.inference._by_trajectory import log_likelihood_per_trajectory
+from driftbayes.likelihood._moments import MEMORY
 from driftbayes.models import MODELS, Brownian, Langevin, model_named
 from driftbayes.priors import Exponential, Fixed, Uniform
 from driftbayes.testing import reference

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy.signal import lfilter
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.chains import autocorrelation_time, sample_chains, split_rhat
-from driftbayes.inference.target import Guide
+from driftbayes.inference._chains import autocorrelation_time, sample_chains, split_rhat
+from driftbayes.inference._target import Guide
 from driftbayes.testing.targets import GaussianTarget, PeaksTarget
 
 # Tolerance of Monte Carlo tests, in standard errors.

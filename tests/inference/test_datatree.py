@@ -15,10 +15,10 @@ from court import BROWNIAN, LANGEVIN, langevin_data, with_errors
 from numpy.testing import assert_allclose, assert_array_equal
 
 import driftbayes
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, evidence, exact_batch
-from driftbayes.inference.draws import PosteriorDraws, to_datatree
+from driftbayes.inference._draws import PosteriorDraws, to_datatree
 from driftbayes.likelihood import ReducedDisplacements
 from sums_of import density_of
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from driftbayes.data.sampling import Displacements, displacements
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.inference import Batch, Hypothesis, density
-from driftbayes.inference.density import Density
+from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.data._trajectories import Trajectories
+from driftbayes.inference import Batch, Hypothesis
+from driftbayes.inference import _density as density
+from driftbayes.inference._density import Density
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Uniform
 

@@ -14,14 +14,14 @@ from scipy.interpolate import CubicSpline
 from scipy.linalg import toeplitz
 from scipy.special import logsumexp
 
-from driftbayes.data.sampling import Displacements
+from driftbayes._jax_typing import ScalarLike
+from driftbayes._precision import as_number
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import QUANTILES, Hypothesis, evidence, posterior_draws
-from driftbayes.inference.scale import GammaForm, draw_scales
-from driftbayes.jax_typing import ScalarLike
+from driftbayes.inference._scale import GammaForm, draw_scales
 from driftbayes.models import MODELS, Brownian, Langevin, model_named
 from driftbayes.models._base import AbstractModel, Parameter
-from driftbayes.precision import as_number
 from driftbayes.priors import Exponential, Uniform, scaling_priors
 
 N_DRAWS = 4000

@@ -8,7 +8,7 @@ from court import HYPOTHESES, langevin_data
 from scipy.special import ndtri
 
 from driftbayes.inference import Batch, exact
-from driftbayes.inference.density import Density
+from driftbayes.inference._density import Density
 from driftbayes.testing.targets import GaussianTarget
 
 dynesty = pytest.importorskip("dynesty")

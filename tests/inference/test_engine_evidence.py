@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from driftbayes.data.sampling import Displacements, displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, Hypothesis, evidence
-from driftbayes.inference.density import Density
+from driftbayes.inference._density import Density
 from driftbayes.models import MODELS, Langevin, model_named
 from driftbayes.priors import Exponential
 

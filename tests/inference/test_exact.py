@@ -21,7 +21,7 @@ from court import (
 from numpy.testing import assert_allclose
 from scipy.stats import geninvgauss
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import (
     QUANTILES,
@@ -32,7 +32,7 @@ from driftbayes.inference import (
     exact,
     exact_batch,
 )
-from driftbayes.inference.exact import _marginal_quantiles, _solve
+from driftbayes.inference._exact import _marginal_quantiles, _solve
 from driftbayes.models import MODELS, Brownian, Langevin, Noise
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
 from driftbayes.testing import reference

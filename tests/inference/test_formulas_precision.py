@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from driftbayes.comparison import make_hypotheses
-from driftbayes.inference.formulas import autocovariances_at
-from driftbayes.inference.hypothesis import points_at, prior_quantiles
+from driftbayes.inference._formulas import autocovariances_at
+from driftbayes.inference._hypothesis import points_at, prior_quantiles
 
 
 @pytest.mark.parametrize("name", ["brownian+scatter", "langevin"])

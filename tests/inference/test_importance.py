@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from driftbayes.inference.samples import pareto_shape, resample
+from driftbayes.inference._samples import pareto_shape, resample
 
 SIGMA = 4.5
 

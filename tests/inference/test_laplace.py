@@ -8,7 +8,7 @@ from court import BROWNIAN, HYPOTHESES, LANGEVIN, exponential, langevin_data, st
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import (
     METHODS,

@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.lattice import log_stretch, to_points
-from driftbayes.inference.lattice_draws import keep_by_ratio, propose
-from driftbayes.inference.node_lattice import integrate
+from driftbayes.inference._lattice import log_stretch, to_points
+from driftbayes.inference._lattice_draws import keep_by_ratio, propose
+from driftbayes.inference._node_lattice import integrate
 
 N = 8000
 DENSITIES = {
@@ -39,7 +39,7 @@ def test_the_mean_ratio_is_the_integral(name, n_dim):
 @pytest.mark.parametrize("n_dim", [1, 2])
 def test_the_density_of_proposals_integrates_to_one(n_dim):
     """By the lattice itself: the density of proposals is smooth, with tails like those of t."""
-    from driftbayes.inference import lattice_draws
+    from driftbayes.inference import _lattice_draws as lattice_draws
 
     lattice = lattice_of(peaks.may_vanish, n_dim)
     side = np.arange(-40.0, 40.0, 0.4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from driftbayes.inference.log_sums import logsumexp
+from driftbayes.inference._log_sums import logsumexp
 
 SPOILT = {"none": 0.0, "nowhere": -np.inf, "infinite": np.inf, "nan": np.nan}
 

@@ -8,8 +8,8 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.node_lattice import integrate
-from driftbayes.inference.quantiles import marginal_density, marginal_quantiles
+from driftbayes.inference._node_lattice import integrate
+from driftbayes.inference._quantiles import marginal_density, marginal_quantiles
 
 PROBABILITIES = np.array([0.025, 0.16, 0.5, 0.84, 0.975])
 

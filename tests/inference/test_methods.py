@@ -5,7 +5,7 @@ import pytest
 
 import driftbayes as db
 from driftbayes.inference import as_method
-from driftbayes.inference.methods import METHODS, method_text
+from driftbayes.inference._methods import METHODS, method_text
 
 DATA = db.Displacements.from_array(np.random.default_rng(5).normal(size=(5, 20, 2)), 1.0)
 LANGEVIN = db.Hypothesis(db.Langevin, gamma=db.Exponential(1.0), k=db.Exponential(1.0))

@@ -7,7 +7,7 @@ from court import LANGEVIN, langevin_data, langevin_fit, log_density, log_integr
 from scipy.special import logsumexp
 from test_draws import UNIFORM, _reference, aliased_data
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import Status
 from driftbayes.inference import METHODS, Hypothesis, evidence
 from driftbayes.models import Brownian

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from driftbayes.inference.newton import derivatives, maximise, stencil
+from driftbayes.inference._newton import derivatives, maximise, stencil
 
 MATRIX = np.array([[2.0, 0.6], [0.6, 1.0]])
 TOP = np.array([0.7, -1.3])

@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.lattice import FloodFill, Region, estimate_aliasing, to_points, to_w
-from driftbayes.inference.node_lattice import integrate
+from driftbayes.inference._lattice import FloodFill, Region, estimate_aliasing, to_points, to_w
+from driftbayes.inference._node_lattice import integrate
 
 DENSITIES = {
     "gaussian": peaks.gaussian,

@@ -6,9 +6,9 @@ from court import BROWNIAN, LANGEVIN, langevin_data, langevin_fit, log_density, 
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.inference import posterior_draws
-from driftbayes.inference.marginals import posterior_density
+from driftbayes.inference._marginals import posterior_density
 
 TAU = 0.5
 

@@ -9,9 +9,9 @@ from scipy import integrate, stats
 from scipy.special import digamma, gammaln, ndtri, polygamma
 
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import quasi_importance as module
-from driftbayes.inference.proposals import StudentMixture, mixture_at_modes
-from driftbayes.inference.quasi_importance import Components, equal_draws, quasi_importance
+from driftbayes.inference import _quasi_importance as module
+from driftbayes.inference._proposals import StudentMixture, mixture_at_modes
+from driftbayes.inference._quasi_importance import Components, equal_draws, quasi_importance
 
 SIGMA = 4.5
 PRIOR_SD = 5.0

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, Hypothesis, evidence, evidence_with_variants
-from driftbayes.inference.density import Density
-from driftbayes.inference.newton import Maximum
-from driftbayes.inference.quasi_importance import quasi_importance
-from driftbayes.inference.ridges import find_ridges
-from driftbayes.inference.search import Modes, find_modes
-from driftbayes.inference.target import components_of
+from driftbayes.inference._density import Density
+from driftbayes.inference._newton import Maximum
+from driftbayes.inference._quasi_importance import quasi_importance
+from driftbayes.inference._ridges import find_ridges
+from driftbayes.inference._search import Modes, find_modes
+from driftbayes.inference._target import components_of
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Uniform
 

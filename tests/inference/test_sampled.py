@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 from driftbayes import Displacements, DriftbayesError, Hypothesis, evidence
 from driftbayes.comparison import compare_hypotheses, make_hypotheses, scan_displacements
-from driftbayes.data.sampling import displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.inference import (
     METHODS,
     Batch,

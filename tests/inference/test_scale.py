@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import geninvgauss
 
-from driftbayes.inference.scale import (
+from driftbayes.inference._scale import (
     GammaForm,
     gamma_form,
     log_bessel_k,

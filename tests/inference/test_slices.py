@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest, norm
 
-from driftbayes.inference import slices
-from driftbayes.inference.slices import Points, move_in_slices
+from driftbayes.inference import _slices as slices
+from driftbayes.inference._slices import Points, move_in_slices
 from driftbayes.testing.targets import ConstantTarget, GaussianTarget, PeaksTarget
 
 # Below the chance of five standard errors.

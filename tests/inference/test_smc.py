@@ -9,13 +9,14 @@ from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, logsumexp
 
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import Batch, Hypothesis, exact, tempering
-from driftbayes.inference.density import Density
-from driftbayes.inference.metropolis import Cloud, fit_cloud, move, start_chains
-from driftbayes.inference.scale import gamma_form, log_scale_evidence
-from driftbayes.inference.smc import _estimate, smc, smc_twice
-from driftbayes.inference.target import AbstractTarget, PosteriorTarget, finite
-from driftbayes.inference.tempering import Run, Size, temper
+from driftbayes.inference import Batch, Hypothesis, exact
+from driftbayes.inference import _tempering as tempering
+from driftbayes.inference._density import Density
+from driftbayes.inference._metropolis import Cloud, fit_cloud, move, start_chains
+from driftbayes.inference._scale import gamma_form, log_scale_evidence
+from driftbayes.inference._smc import _estimate, smc, smc_twice
+from driftbayes.inference._target import AbstractTarget, PosteriorTarget, finite
+from driftbayes.inference._tempering import Run, Size, temper
 from driftbayes.priors import Exponential
 from driftbayes.testing.targets import ConstantTarget, GaussianTarget, TwoSpeeds
 

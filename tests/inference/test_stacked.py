@@ -1,7 +1,6 @@
 """Stacks of data sets: evidences and posteriors are those of each data set by itself."""
 
 import dataclasses
-import sys
 
 import numpy as np
 import peaks
@@ -11,28 +10,30 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import (
     QUANTILES,
     Batch,
     Hypothesis,
+    _exact,
+    _stacked,
     evidence_batch,
     exact_batch,
     log_evidences,
 )
-from driftbayes.inference.density import Density
-from driftbayes.inference.formulas import Rows
-from driftbayes.inference.lattice import stretch
-from driftbayes.inference.quadrature import scale_form
-from driftbayes.inference.quantiles import tabulated_quantiles
-from driftbayes.inference.scale import closed_modes
-from driftbayes.inference.search import find_modes
-from driftbayes.inference.stacked import solve_stack
-from driftbayes.inference.stacked_density import stacked_density
-from driftbayes.inference.stacked_lattice import integrate_lines
-from driftbayes.inference.stacked_search import find_stacked_modes
-from driftbayes.likelihood.moments import MomentStack
+from driftbayes.inference._density import Density
+from driftbayes.inference._formulas import Rows
+from driftbayes.inference._lattice import stretch
+from driftbayes.inference._quadrature import scale_form
+from driftbayes.inference._quantiles import tabulated_quantiles
+from driftbayes.inference._scale import closed_modes
+from driftbayes.inference._search import find_modes
+from driftbayes.inference._stacked import solve_stack
+from driftbayes.inference._stacked_density import stacked_density
+from driftbayes.inference._stacked_lattice import integrate_lines
+from driftbayes.inference._stacked_search import find_stacked_modes
+from driftbayes.likelihood._moments import MomentStack
 from driftbayes.models import Langevin
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
 
@@ -64,8 +65,7 @@ def one_by_one():
 
     def solve(hypothesis, stack, tolerance=None):
         with pytest.MonkeyPatch.context() as patch:
-            module = sys.modules["driftbayes.inference.exact"]
-            patch.setattr(module, "solve_stack", lambda *_, **__: iter(()))
+            patch.setattr(_exact, "solve_stack", lambda *_, **__: iter(()))
             return exact_batch([hypothesis], stack, tolerance=tolerance)
 
     return solve
@@ -205,9 +205,8 @@ def test_modes_out_of_reach_are_left_to_the_other_way():
     assert list(every.sets) == [0, 1]
     far = modes.reach + np.array([[0.0, 0.0], [0.0, 30.0]])
     with pytest.MonkeyPatch.context() as patch:
-        module = sys.modules["driftbayes.inference.stacked"]
         patch.setattr(
-            module, "find_stacked_modes", lambda *_, **__: dataclasses.replace(modes, reach=far)
+            _stacked, "find_stacked_modes", lambda *_, **__: dataclasses.replace(modes, reach=far)
         )
         (some,) = solve_stack(LANGEVIN, stack, 1e-10, describe=True)
     assert list(some.sets) == [0]

@@ -6,8 +6,8 @@ import pytest
 
 import driftbayes as db
 from driftbayes.inference import Batch
-from driftbayes.inference.density import Density
-from driftbayes.inference.unbounded import unbounded_reason
+from driftbayes.inference._density import Density
+from driftbayes.inference._unbounded import unbounded_reason
 from driftbayes.models import MODELS, model_named
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.io import write_trajectories
 
 TRACKMATE_TRACKS = b"""<?xml version="1.0" encoding="UTF-8"?>

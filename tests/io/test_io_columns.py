@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import driftbayes as db
 from driftbayes.cli.main import main
-from driftbayes.data.columns import guess
+from driftbayes.data._columns import guess
 from driftbayes.errors import ColumnsError, DataWarning, DriftbayesError
 from driftbayes.io import read_trajectories
 

@@ -8,9 +8,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import read_trajectories, reading, write_trajectories
+from driftbayes.io import _reading as reading
+from driftbayes.io import read_trajectories, write_trajectories
 
 
 @pytest.mark.parametrize("name", ["tracks.txt", "tracks", "tracks.gz", "csv"])

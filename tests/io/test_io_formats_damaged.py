@@ -15,7 +15,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from samples import tries
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
 
@@ -228,8 +228,8 @@ def test_nested_parquet_that_claims_more_than_the_memory_is_refused(scratch, mon
     lists = pa.array([np.zeros(10**5), np.zeros(10**5)])
     obs = pa.StructArray.from_arrays([lists, lists, lists], names=["time", "lon", "lat"])
     pq.write_table(pa.table({"obs": obs}), scratch / "huge.parquet")
-    monkeypatch.setattr("driftbayes.io.limits._ALWAYS_ALLOWED", 100)
-    monkeypatch.setattr("driftbayes.io.limits._MAX_PER_COMPRESSED_BYTE", 2)
+    monkeypatch.setattr("driftbayes.io._limits._ALWAYS_ALLOWED", 100)
+    monkeypatch.setattr("driftbayes.io._limits._MAX_PER_COMPRESSED_BYTE", 2)
     message = read_or_refuse(scratch / "huge.parquet")
     assert "is declared to have 4,800,000 bytes" in message
 

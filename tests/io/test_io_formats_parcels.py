@@ -8,7 +8,7 @@ import xarray as xr
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories
-from driftbayes.io.blocks import plan_blocks, read_block
+from driftbayes.io._blocks import plan_blocks, read_block
 
 X = np.array([[0.0, 10.0, 30.0, np.nan], [5.0, 6.0, np.nan, np.nan]])
 TIMES = np.where(np.isnan(X), np.nan, np.arange(4) * 60.0)

@@ -10,9 +10,9 @@ import xarray as xr
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories
-from driftbayes.io.datasets import parse_time_unit, time_origin
-from driftbayes.io.formats import choose, contents_of, read_as
-from driftbayes.io.reading import ReadOptions
+from driftbayes.io._datasets import parse_time_unit, time_origin
+from driftbayes.io._formats import choose, contents_of, read_as
+from driftbayes.io._reading import ReadOptions
 
 SIZES = np.array([4, 3, 5])
 IDS = np.array([107, 42, 65])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import BY_NAME, TEXTS, numpy_bytes, samples, tries, zipped
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.io import FORMATS, read_trajectories
 
@@ -92,7 +92,7 @@ def test_every_format_of_one_file_has_a_sample():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_samples_are_read_and_known_by_their_content(scratch, whole, name):
-    from driftbayes.io.formats import choose, contents_of
+    from driftbayes.io._formats import choose, contents_of
 
     assert read_or_refuse(scratch / "sample", whole(name), forced(name)) is not None
     if name not in BY_NAME:

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import netcdf_file, read_scan, read_trajectories, write_trajectories
+from driftbayes.io import _netcdf_file as netcdf_file
+from driftbayes.io import read_scan, read_trajectories, write_trajectories
 
 HUGE = 10**12
 
@@ -264,7 +265,7 @@ import resource, signal, sys
 import numpy as np
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import write_trajectories
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 
 tracks = Trajectories.from_arrays(np.random.default_rng(0).normal(size=(5, 1000, 2)), dt=1.0)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -11,7 +11,9 @@ import xarray as xr
 import fuzz
 import fuzz_hostile
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import limits, read_trajectories, zarr_store
+from driftbayes.io import _limits as limits
+from driftbayes.io import _zarr_store as zarr_store
+from driftbayes.io import read_trajectories
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_a_size_that_is_none_is_refused(monkeypatch, size):
 def test_a_file_beyond_the_memory_is_refused_with_the_variable_that_allows_more(
     tmp_path, monkeypatch, name
 ):
-    from driftbayes.data.trajectories import Trajectories
+    from driftbayes.data._trajectories import Trajectories
     from driftbayes.io import write_trajectories
 
     tracks = Trajectories.from_arrays(np.cumsum(np.ones((2, 4000, 2)), axis=1), dt=1.0)

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import driftbayes as db
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import limits, read_trajectories
+from driftbayes.io import _limits as limits
+from driftbayes.io import read_trajectories
 
 WALKS = np.random.default_rng(0).normal(size=(3, 20, 2)).cumsum(axis=1)
 # 0:00 on 1 January 2020 is day 737791 of MATLAB.

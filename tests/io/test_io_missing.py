@@ -56,7 +56,7 @@ def test_zeros_of_a_store_are_data_whatever_its_fill_value(tmp_path, kind):
 
 
 def test_the_same_store_in_blocks_has_its_zeros(tmp_path):
-    from driftbayes.io.blocks import plan_blocks, read_block
+    from driftbayes.io._blocks import plan_blocks, read_block
 
     store = write_store(tmp_path / "a.zarr", X, Y, TIMES)
     with plan_blocks(store, block_points=5) as plan:

@@ -1,6 +1,6 @@
 import pytest
 
-from driftbayes.data import schema
+from driftbayes.data import _schema as schema
 from driftbayes.errors import DriftbayesError
 
 

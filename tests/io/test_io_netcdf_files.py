@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from xarray.testing import assert_identical
 
 from driftbayes._version import __version__
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import (
     read_dataset,

@@ -10,11 +10,11 @@ from io_strategies import assert_same_bits, trajectories
 from numpy.testing import assert_array_equal
 
 from driftbayes._version import __version__
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.dataset_formats import from_dataset
-from driftbayes.io.reading import ReadOptions
-from driftbayes.io.writing import to_dataset
+from driftbayes.io._dataset_formats import from_dataset
+from driftbayes.io._reading import ReadOptions
+from driftbayes.io._writing import to_dataset
 
 FILE = Path("tracks.nc")
 

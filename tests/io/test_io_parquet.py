@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
-from driftbayes.io.blocks import plan_blocks
+from driftbayes.io._blocks import plan_blocks
 
 BASE = {"id": [1, 1, 2], "time": [0.0, 1.0, 0.0], "x": [1.0, 2.0, 3.0]}
 

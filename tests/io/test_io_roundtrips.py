@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from io_strategies import EXTREMES, SUFFIXES, assert_same_bits, trajectories
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.io import read_trajectories, write_trajectories
 
 

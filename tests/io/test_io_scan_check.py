@@ -6,7 +6,8 @@ import pytest
 import fuzz_samples
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
-from driftbayes.io import read_scan, scans, write_scan
+from driftbayes.io import _scans as scans
+from driftbayes.io import read_scan, write_scan
 
 NEEDED = (
     *("tau", "model", "parameter", "quantile", "log_evidence", "log_evidence_err", "status"),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.data.sphere import on_plane
-from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
 

@@ -10,20 +10,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import logsumexp
 
-import driftbayes.learned.tree as tree_module
-from driftbayes.data.sampling import Displacements
+import driftbayes.learned._tree as tree_module
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.learned import Training
-from driftbayes.learned.densities import VARIANTS, learn
-from driftbayes.learned.mixture import (
+from driftbayes.learned._densities import VARIANTS, learn
+from driftbayes.learned._mixture import (
     LinearFit,
     MixtureNetwork,
     linear_fit,
     student_log_density,
 )
-from driftbayes.learned.places import cell_places, place_inputs
-from driftbayes.learned.splits import Split, blocks_of, folds_of, score_splits, successive_steps
-from driftbayes.learned.tree import Regressions, grow
+from driftbayes.learned._places import cell_places, place_inputs
+from driftbayes.learned._splits import Split, blocks_of, folds_of, score_splits, successive_steps
+from driftbayes.learned._tree import Regressions, grow
 from driftbayes.testing import reference
 
 TINY = Training(n_components=2, width=4, n_members=2, max_steps=100, patience=50, batch=32)
@@ -220,7 +220,7 @@ def test_a_tree_predicts_by_the_ratio_of_evidences_of_all_divisions(monkeypatch)
 
 def _single(data):
     """Steps of which none has one before, which `successive_steps` refuses."""
-    from driftbayes.learned.splits import Steps
+    from driftbayes.learned._splits import Steps
 
     n = len(data.dx)
     trajectory = np.repeat(data.trajectory, data.row_sizes)

@@ -9,14 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import driftbayes as db
 from driftbayes.comparison import make_hypotheses
-from driftbayes.data.sampling import displacements
+from driftbayes.data._sampling import displacements
 from driftbayes.inference import evidence
 from driftbayes.learned import Training, score_learned
-from driftbayes.learned.places import place_inputs
-from driftbayes.learned.splits import successive_steps
-from driftbayes.learned.training import require_optax
-from driftbayes.prediction.scores import by_fold
-from driftbayes.prediction.subsets import subset
+from driftbayes.learned._places import place_inputs
+from driftbayes.learned._splits import successive_steps
+from driftbayes.learned._training import require_optax
+from driftbayes.prediction._scores import by_fold
+from driftbayes.prediction._subsets import subset
 from verdicts import langevin_tracks, unit_hypotheses
 
 TINY = Training(n_components=2, width=4, n_members=2, max_steps=100, patience=50, batch=32)
@@ -82,7 +82,7 @@ def test_the_first_block_of_learned_rows_is_coded_by_the_first_model(tracks):
         score_learned(data, [h], {h.name: 0.0}, n_folds=4, seed=3, training=TINY)
         for h in unit_hypotheses()
     ]
-    from driftbayes.learned.splits import blocks_of
+    from driftbayes.learned._splits import blocks_of
 
     steps = successive_steps(data)
     first = np.unique(steps.trajectory[blocks_of(steps, 3)[0].test])
@@ -136,7 +136,7 @@ def test_the_extra_is_named_where_optax_is_missing(monkeypatch):
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr("driftbayes.learned.training.import_module", missing)
+    monkeypatch.setattr("driftbayes.learned._training.import_module", missing)
     with pytest.raises(
         db.DriftbayesError, match=r"needs Optax: pip install 'driftbayes\[learned\]'"
     ):

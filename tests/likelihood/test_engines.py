@@ -11,8 +11,8 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from driftbayes.data.sampling import Displacements, displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential

@@ -9,10 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
+from driftbayes._kernels.exponential import exponential_kernel
+from driftbayes._kernels.filter import LANES
 from driftbayes.inference import Hypothesis
-from driftbayes.inference.formulas import Rows
-from driftbayes.kernels.exponential import exponential_kernel
-from driftbayes.kernels.filter import LANES
+from driftbayes.inference._formulas import Rows
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Uniform
 

@@ -9,13 +9,14 @@ from numpy.testing import assert_allclose
 from scipy.linalg import solve_toeplitz, toeplitz
 
 from driftbayes.cli.main import main
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, is_out_of_memory
 from driftbayes.inference import Hypothesis, evidence
-from driftbayes.inference.truncation import truncation_loss
-from driftbayes.likelihood import engines, memory
-from driftbayes.likelihood.engines import DenseEngine
-from driftbayes.likelihood.runs import make_runs
+from driftbayes.inference._truncation import truncation_loss
+from driftbayes.likelihood import _engines as engines
+from driftbayes.likelihood import _memory as memory
+from driftbayes.likelihood._engines import DenseEngine
+from driftbayes.likelihood._runs import make_runs
 from driftbayes.models import MODELS, Langevin
 from driftbayes.priors import Exponential, Fixed, Uniform
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.linalg import toeplitz
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import GaussianTerms
-from driftbayes.likelihood.engines import MomentsEngine
-from driftbayes.likelihood.moments import MEMORY, second_moments, sliding_moment, stack_moments
-from driftbayes.likelihood.sums import Formulas
+from driftbayes.likelihood._engines import MomentsEngine
+from driftbayes.likelihood._moments import MEMORY, second_moments, sliding_moment, stack_moments
+from driftbayes.likelihood._sums import Formulas
 from driftbayes.models import Langevin
 from driftbayes.testing import reference
 

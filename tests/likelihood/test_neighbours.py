@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from statsmodels.tsa.arima.model import ARIMA
 from statsmodels.tsa.statespace.kalman_filter import KalmanFilter
 
-from driftbayes.data.sampling import displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.models import Brownian, Langevin
 from driftbayes.testing import reference
 from driftbayes.testing import strategies as some

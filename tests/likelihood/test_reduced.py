@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from driftbayes import Displacements, DriftbayesError, Hypothesis, compare_hypotheses
 from driftbayes.comparison import scan_displacements
 from driftbayes.likelihood import ReducedDisplacements, second_moments
-from driftbayes.likelihood.reduced import window_moments
+from driftbayes.likelihood._reduced import window_moments
 from driftbayes.models import Brownian, Langevin
 from driftbayes.models._prepare import sum_moments
 from driftbayes.priors import scaling_priors

@@ -7,10 +7,10 @@ from scipy.linalg import toeplitz
 from scipy.special import gammaln, logsumexp
 from scipy.stats import multivariate_normal
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.inference import Batch, Hypothesis
-from driftbayes.inference.density import Density
-from driftbayes.likelihood.engines import FilterEngine
+from driftbayes.inference._density import Density
+from driftbayes.likelihood._engines import FilterEngine
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Uniform
 
@@ -150,7 +150,7 @@ def test_a_class_of_no_density_counts_as_nothing():
 
 
 def test_memory_does_not_grow_with_points_times_tracks(monkeypatch):
-    from driftbayes.inference import density as module
+    from driftbayes.inference import _density as module
 
     monkeypatch.setattr(module, "_SUM_BYTES", 8 * len(SIZES) * 2 * 4)
     seen = []

@@ -6,7 +6,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.models import Brownian
 from driftbayes.testing import reference
 from driftbayes.testing import strategies as some

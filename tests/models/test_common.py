@@ -11,11 +11,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import driftbayes as db
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis
-from driftbayes.inference.density import Density
-from driftbayes.likelihood.unshared import unshared_times
+from driftbayes.inference._density import Density
+from driftbayes.likelihood._unshared import unshared_times
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Uniform
 
@@ -226,7 +226,7 @@ def test_one_filter_of_all_particles_agrees_with_contrasts_and_grids(base, kind,
     name, data = f"{base}+noise+common", data_of(kind)
     theta, _ = parameters(name)
     known = log_likelihood(name, theta, data)
-    together = "driftbayes.likelihood.together"
+    together = "driftbayes.likelihood._together"
     monkeypatch.setattr(f"{together}._is_simultaneous", lambda block: False)
     monkeypatch.setattr(f"{together}._MAX_GRID", 0)
     # Engines are kept by their data: new data have a new one.

@@ -10,13 +10,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import driftbayes as db
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis
-from driftbayes.inference.density import Density
-from driftbayes.likelihood.flow import flow_correlation
+from driftbayes.inference._density import Density
+from driftbayes.likelihood._flow import flow_correlation
 from driftbayes.models import MODELS, model_named
-from driftbayes.models.options.correlated import simulate_flow
+from driftbayes.models._options.correlated import simulate_flow
 from driftbayes.priors import Exponential, Fixed, Uniform
 
 TAU = 0.7
@@ -149,7 +149,7 @@ def expected(name, data, nu, divergence, kernels=None):
 @pytest.mark.parametrize("few", [True, False])
 def test_density_is_that_of_all_kicks_together(base, option, nu, few, monkeypatch):
     # By compiled loops, and by a library's factorisations.
-    monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 64 if few else 0)
+    monkeypatch.setattr("driftbayes.likelihood._flow._FEW", 64 if few else 0)
     data = data_of()
     found = log_likelihood(f"{base}+{option}", data, nu=nu)
     divergence = None if option == "flow" else 0.3
@@ -175,23 +175,23 @@ def test_the_program_of_a_gpu_agrees(base, option, nu, period, monkeypatch):
     data, values = replace(data_of(n=12), period=period), VALUES | {"length": 0.7}
     name = f"{base}+{option}"
     known = log_likelihood(name, data, values, nu=nu)
-    accelerator = "driftbayes.likelihood.flow_accelerator"
+    accelerator = "driftbayes.likelihood._flow_accelerator"
     monkeypatch.setattr(f"{accelerator}.accelerator", lambda: jax.devices("cpu")[0])
     assert log_likelihood(name, data, values, nu=nu) == known
-    monkeypatch.setattr("driftbayes.likelihood.flow._MIN_ACCELERATED", 2)
-    monkeypatch.setattr("driftbayes.likelihood.flow.FlowEngine._one", None)
+    monkeypatch.setattr("driftbayes.likelihood._flow._MIN_ACCELERATED", 2)
+    monkeypatch.setattr("driftbayes.likelihood._flow.FlowEngine._one", None)
     assert_allclose(log_likelihood(name, data, values, nu=nu), known, rtol=1e-12)
 
 
 def test_many_parameter_values_on_a_gpu_keep_their_order(monkeypatch):
-    accelerator = "driftbayes.likelihood.flow_accelerator"
+    accelerator = "driftbayes.likelihood._flow_accelerator"
     one = hypothesis("langevin+flow")
     theta = np.tile([[VALUES[n] for n in one.names]], (21, 1))
     theta[:, one.names.index("length")] = np.linspace(0.1, 3.0, 21)
     density = Density(one, Batch.of(data_of(), model=one.model).engine(0, one.model))
     known = density.terms(theta)[0]
     monkeypatch.setattr(f"{accelerator}.accelerator", lambda: jax.devices("cpu")[0])
-    monkeypatch.setattr("driftbayes.likelihood.flow._MIN_ACCELERATED", 2)
+    monkeypatch.setattr("driftbayes.likelihood._flow._MIN_ACCELERATED", 2)
     assert_allclose(density.terms(theta)[0], known, rtol=1e-12)
 
 
@@ -365,7 +365,7 @@ def test_eddies_outside_the_plane_are_refused():
 @pytest.mark.parametrize("base", ["brownian", "langevin"])
 @pytest.mark.parametrize("few", [True, False])
 def test_in_a_periodic_domain_the_nearest_images_count(base, option, period, few, monkeypatch):
-    monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 64 if few else 0)
+    monkeypatch.setattr("driftbayes.likelihood._flow._FEW", 64 if few else 0)
     plain = data_of()
     # All over the domain, so that many nearest images are others.
     spread = plain.start + np.array([[0, 0], [4, 3], [-4, 3], [3, -4], [-3, -3]])
@@ -396,7 +396,7 @@ def test_the_period_comes_from_the_trajectories():
 
 @pytest.mark.parametrize("few", [True, False])
 def test_a_length_too_long_for_the_period_has_no_density_and_is_named(few, monkeypatch):
-    monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 64 if few else 0)
+    monkeypatch.setattr("driftbayes.likelihood._flow._FEW", 64 if few else 0)
     # A ring of particles: the nearest images make a triangular wave with negative waves in it.
     angle = np.arange(12) / 12
     start = np.stack([angle, angle], axis=-1)
@@ -430,7 +430,7 @@ def on_earth(lat, side, n=5, steps=4, frame="auto"):
 @pytest.mark.parametrize("base", ["brownian", "langevin"])
 @pytest.mark.parametrize("few", [True, False])
 def test_on_the_earth_distances_are_chords(base, few, monkeypatch):
-    monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 64 if few else 0)
+    monkeypatch.setattr("driftbayes.likelihood._flow._FEW", 64 if few else 0)
     side = 2e6
     data, lonlat, radius = on_earth(50.0, side)
     lon, lat = np.radians(lonlat[..., 0]), np.radians(lonlat[..., 1])
@@ -479,14 +479,14 @@ def many(n, option="flow", steps=2, **more):
 @pytest.mark.parametrize("period", [None, (4.0, 4.0)])
 @pytest.mark.parametrize("option", ["flow", "eddies"])
 def test_groups_given_all_particles_before_are_exact(option, period, monkeypatch):
-    monkeypatch.setattr("driftbayes.likelihood.flow._GROUP", 20)
+    monkeypatch.setattr("driftbayes.likelihood._flow._GROUP", 20)
     data = many(90, option, steps=1, period=period)
     values = VALUES | {"kappa": 1e-3, "length": 0.5}
     exact = log_likelihood(f"brownian+{option}", data, values)
     one = hypothesis(f"brownian+{option}")
     engine = Batch.of(data, model=one.model).engine(0, one.model)
     theta = np.array([[values[n] for n in one.names]])
-    monkeypatch.setattr("driftbayes.likelihood.flow._MAX_EXACT", 70)
+    monkeypatch.setattr("driftbayes.likelihood._flow._MAX_EXACT", 70)
     errors = {
         n: abs(Density(one, replace(engine, n_neighbours=n)).terms(theta)[0][0] - exact)
         for n in (5, 40, 89)
@@ -498,13 +498,13 @@ def test_groups_given_all_particles_before_are_exact(option, period, monkeypatch
 
 @pytest.mark.slow
 def test_the_evidence_says_that_particles_were_conditioned_on_neighbours(monkeypatch):
-    monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 0)
-    monkeypatch.setattr("driftbayes.likelihood.flow._GROUP", 10)
+    monkeypatch.setattr("driftbayes.likelihood._flow._FEW", 0)
+    monkeypatch.setattr("driftbayes.likelihood._flow._GROUP", 10)
     one = hypothesis("brownian+flow")
     data = many(40, steps=1)
     exact = db.evidence(one, data)
     assert not any("neighbours" in text for text in exact.warnings)
-    monkeypatch.setattr("driftbayes.likelihood.flow._MAX_EXACT", 20)
+    monkeypatch.setattr("driftbayes.likelihood._flow._MAX_EXACT", 20)
     batch = Batch.of(many(40, steps=1), model=one.model)
     key = (0, one.model.is_turning, one.model.has_state_space)
     batch._engines[key] = replace(batch.engine(0, one.model), n_neighbours=12)
@@ -516,6 +516,6 @@ def test_the_evidence_says_that_particles_were_conditioned_on_neighbours(monkeyp
 
 
 def test_too_many_particles_with_memory_are_refused(monkeypatch):
-    monkeypatch.setattr("driftbayes.likelihood.flow._MAX_PARTICLES", 60)
+    monkeypatch.setattr("driftbayes.likelihood._flow._MAX_PARTICLES", 60)
     with pytest.raises(DriftbayesError, match=r"up to 60 particles .* got 70; .*brownian\+flow"):
         log_likelihood("langevin+flow", many(70, steps=1))

@@ -9,13 +9,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import driftbayes as db
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.inference import Batch, Hypothesis
-from driftbayes.inference.density import Density
-from driftbayes.likelihood.flow import flow_correlation
-from driftbayes.likelihood.flow_errors import decorrelation
+from driftbayes.inference._density import Density
+from driftbayes.likelihood._flow import flow_correlation
+from driftbayes.likelihood._flow_errors import decorrelation
 from driftbayes.models import MODELS, model_named
-from driftbayes.models.options.correlated import simulate_flow
+from driftbayes.models._options.correlated import simulate_flow
 from driftbayes.priors import Exponential, Fixed, Uniform
 
 TAU = 0.7
@@ -193,7 +193,7 @@ def dense(base, option, data, sigma):
 @pytest.mark.parametrize(("base", "option"), KINDS)
 def test_density_is_that_of_all_kicks_and_errors(base, option, who, errors, few, monkeypatch):
     # By compiled loops, and by a library's factorisations.
-    monkeypatch.setattr("driftbayes.likelihood.flow._FEW", 64 if few else 0)
+    monkeypatch.setattr("driftbayes.likelihood._flow._FEW", 64 if few else 0)
     data = data_of(**who, errors=errors)
     found = log_likelihood(f"{base}+noise+{option}", data)
     assert_allclose(found, dense(base, option, data, VALUES["sigma"]), rtol=1e-10)
@@ -304,6 +304,6 @@ def test_a_search_by_few_particles_finds_the_same_evidence(length, own, monkeypa
     x = simulate_flow(model, rng, rng.uniform(0, 6, (70, 2)), 8, 1.0)
     data = Displacements.from_array(np.diff(x, axis=1), 1.0, start=x[:, 0])
     few = db.evidence(hypothesis("brownian+flow"), data)
-    monkeypatch.setattr("driftbayes.likelihood.flow._N_SEARCHED", 1000)
+    monkeypatch.setattr("driftbayes.likelihood._flow._N_SEARCHED", 1000)
     known = db.evidence(hypothesis("brownian+flow"), data)
     assert_allclose(few.log_evidence, known.log_evidence, atol=1e-4)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from driftbayes import DriftbayesError, Trajectories
-from driftbayes.data.sampling import displacements
+from driftbayes.data._sampling import displacements
 from driftbayes.data.sphere import on_plane
 from driftbayes.models import MODELS, model_named
 from earth import R, axes_at, carried, components, drifters, lonlat_of, on_tangent_plane, points

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.models import FractionalBrownian
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 from scipy.linalg import toeplitz
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.models import Brownian, Langevin
 from driftbayes.testing import reference
 from driftbayes.testing import strategies as some

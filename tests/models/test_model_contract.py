@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.linalg import toeplitz
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements, second_moments
 from driftbayes.models import MODELS, AbstractModel, Parameter, preparation

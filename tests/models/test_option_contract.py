@@ -17,10 +17,10 @@ from numpy.testing import assert_allclose
 from scipy.linalg import block_diag, expm, solve_triangular
 from scipy.special import gammaln, logsumexp
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.inference.formulas import Rows, finish
+from driftbayes.inference._formulas import Rows, finish
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, Fixed
 from sums_of import density_of, derived

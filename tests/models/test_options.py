@@ -17,8 +17,8 @@ from scipy.stats import gamma as gamma_density
 from scipy.stats import multivariate_normal, multivariate_t, norm
 from statsmodels.tsa.statespace.kalman_filter import KalmanFilter
 
-from driftbayes.data.sampling import Displacements, displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import MODELS, Langevin, model_named

@@ -11,9 +11,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import driftbayes as db
-from driftbayes.inference.formulas import Rows
-from driftbayes.likelihood.engines import FilterEngine
-from driftbayes.likelihood.runs import make_runs
+from driftbayes.inference._formulas import Rows
+from driftbayes.likelihood._engines import FilterEngine
+from driftbayes.likelihood._runs import make_runs
 from driftbayes.models import MODELS, model_named
 from sums_of import density_of
 

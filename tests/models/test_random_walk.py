@@ -13,7 +13,7 @@ from scipy.stats import chisquare, norm, poisson
 
 from driftbayes import Brownian, Displacements, DriftbayesError, Exponential, Hypothesis, evidence
 from driftbayes.errors import Status
-from driftbayes.likelihood.jumps import log_jump_density
+from driftbayes.likelihood._jumps import log_jump_density
 from driftbayes.models import MODELS, RandomWalk, model_named
 from sums_of import density_of
 

@@ -11,12 +11,12 @@ from scipy.integrate import dblquad
 from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.inference.formulas import evaluate_with_sums
+from driftbayes.inference._formulas import evaluate_with_sums
 from driftbayes.likelihood import channel_moments
-from driftbayes.likelihood.engines import MomentsEngine
+from driftbayes.likelihood._engines import MomentsEngine
 from driftbayes.models import MODELS, Langevin, model_named
 from driftbayes.priors import Exponential
 from sums_of import derived, logs_by_sense

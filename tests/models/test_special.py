@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-from driftbayes.models._special import varphi, varphi_complement, varphi_curvature
+from driftbayes.models.special import varphi, varphi_complement, varphi_curvature
 from driftbayes.testing import strategies as some
 
 FUNCTIONS = {"varphi": varphi, "varphi_complement": varphi_complement, "q": varphi_curvature}

@@ -14,9 +14,9 @@ from scipy.stats import multivariate_normal
 from test_rotating import dense as dense_rotating
 
 from driftbayes.comparison import make_hypotheses
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
-from driftbayes.likelihood.hermitian import hermitian_column_terms
+from driftbayes.likelihood._hermitian import hermitian_column_terms
 from driftbayes.models import MODELS, TwoScaleLangevin, model_named
 from sums_of import of_sums
 

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.diagnostics import diagnose
 from driftbayes.plots import diagnostics as figures
 from driftbayes.plots.style import COLOURS, RC, axis_label, journal_style

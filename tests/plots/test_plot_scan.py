@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
+from driftbayes._representation import Curve, Panel, colours_of
 from driftbayes.inference import QUANTILES
 from driftbayes.io import read_dataset, write_scan
 from driftbayes.plots.scan import (
@@ -20,7 +21,6 @@ from driftbayes.plots.scan import (
     plot_parameter,
 )
 from driftbayes.plots.style import COLOURS, GUIDE, MORE_COLOURS, draw_panel
-from driftbayes.representation import Curve, Panel, colours_of
 
 TAU = np.geomspace(0.01, 100, 9)
 PARAMETERS = ("brownian.kappa", "langevin.gamma", "langevin.k")

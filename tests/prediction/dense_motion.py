@@ -14,7 +14,7 @@ from scipy.special import gamma as gamma_function
 from scipy.special import kv
 from scipy.stats import multivariate_normal
 
-from driftbayes.prediction.forecast import _Past, rows_of
+from driftbayes.prediction._forecast import _Past, rows_of
 
 
 def _langevin(t, gamma, k):

@@ -13,11 +13,11 @@ import driftbayes as db
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
-from driftbayes.inference.density import hypothesis_of
+from driftbayes.inference._density import hypothesis_of
 from driftbayes.models import Langevin, as_template
-from driftbayes.prediction import first_passage
-from driftbayes.prediction.arrival import _early, _loss, parse_target
-from driftbayes.prediction.first_passage import average_law, brownian_arrival, brownian_law
+from driftbayes.prediction import _first_passage as first_passage
+from driftbayes.prediction._arrival import _early, _loss, parse_target
+from driftbayes.prediction._first_passage import average_law, brownian_arrival, brownian_law
 
 
 @pytest.fixture(autouse=True)

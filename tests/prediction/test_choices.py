@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 import driftbayes as db
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError
+from driftbayes.prediction._predict import ScaleMixture
 from driftbayes.prediction.choices import _evaluate_choice, _loss
-from driftbayes.prediction.predict import ScaleMixture
 from driftbayes.testing import reference
 
 SCALES = db.Scales(u_rms=0.7, time=2.0)

@@ -10,16 +10,16 @@ from numpy.testing import assert_allclose
 
 import driftbayes as db
 from driftbayes import Trajectories
-from driftbayes.data.sampling import displacements
+from driftbayes.data._sampling import displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Hypothesis
-from driftbayes.inference.density import Density
-from driftbayes.likelihood.flow import flow_correlation
+from driftbayes.inference._density import Density
+from driftbayes.likelihood._flow import flow_correlation
 from driftbayes.models import MODELS, model_named
-from driftbayes.models.options.correlated import simulate_flow
-from driftbayes.prediction.conditional import _CommonLaw, _FlowLaw, paths_of_lost, shared_motion
-from driftbayes.prediction.lost import Region, find_lost
-from driftbayes.prediction.simultaneous import simultaneous_steps
+from driftbayes.models._options.correlated import simulate_flow
+from driftbayes.prediction._conditional import _CommonLaw, _FlowLaw, paths_of_lost, shared_motion
+from driftbayes.prediction._lost import Region, find_lost
+from driftbayes.prediction._simultaneous import simultaneous_steps
 from driftbayes.priors import Exponential, Fixed, Uniform
 
 TAU = 0.7

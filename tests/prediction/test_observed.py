@@ -13,14 +13,15 @@ from numpy.testing import assert_allclose
 
 from driftbayes import Hypothesis, displacements, evidence
 from driftbayes.comparison import make_hypotheses
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import PosteriorDraws, posterior_draws
-from driftbayes.inference.draws import to_datatree
+from driftbayes.inference._draws import to_datatree
 from driftbayes.models import MODELS, model_named, preparation
-from driftbayes.prediction import forecast, subsets
-from driftbayes.prediction.predict import AVERAGE, predict, predictive_mixtures
-from driftbayes.prediction.scores import held_out, leave_one_out, prequential
+from driftbayes.prediction import _forecast as forecast
+from driftbayes.prediction import _subsets as subsets
+from driftbayes.prediction._predict import AVERAGE, predict, predictive_mixtures
+from driftbayes.prediction._scores import held_out, leave_one_out, prequential
 from driftbayes.priors import Exponential, Fixed, Uniform
 from made import made_evidence
 from sums_of import log_likelihood

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import QUANTILES, PosteriorDraws
 from driftbayes.models import Brownian, Langevin
-from driftbayes.prediction.forecast import (
+from driftbayes.prediction._forecast import (
     ensemble,
     predict_particles,
 )
-from driftbayes.prediction.predict import AVERAGE, ScaleMixture, predict
+from driftbayes.prediction._predict import AVERAGE, ScaleMixture, predict
 from driftbayes.testing import reference
 from made import made_evidence
 from verdicts import unit_hypotheses

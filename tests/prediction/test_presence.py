@@ -14,9 +14,9 @@ from driftbayes.data.sphere import between, metres_per_degree
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
 from driftbayes.models import MODELS, model_named
-from driftbayes.prediction import presence
-from driftbayes.prediction.forecast import gaussians
-from driftbayes.prediction.presence import Gaussians, presence_map
+from driftbayes.prediction import _presence as presence
+from driftbayes.prediction._forecast import gaussians
+from driftbayes.prediction._presence import Gaussians, presence_map
 from driftbayes.priors import Exponential
 from made import made_evidence
 

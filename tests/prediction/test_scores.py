@@ -13,16 +13,17 @@ from scipy.integrate import quad
 from scipy.special import hyp1f1
 
 from driftbayes.comparison import compare_hypotheses, make_hypotheses
-from driftbayes.data.sampling import Cut, Displacements, displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import Cut, Displacements, displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import evidence, posterior_draws
 from driftbayes.likelihood import second_moments
 from driftbayes.models import Preparation
-from driftbayes.prediction import rules, subsets
-from driftbayes.prediction.predict import AVERAGE, ScaleMixture
+from driftbayes.prediction import _subsets as subsets
+from driftbayes.prediction import rules
+from driftbayes.prediction._predict import AVERAGE, ScaleMixture
+from driftbayes.prediction._scores import TrajectoryScores, held_out, leave_one_out, prequential
 from driftbayes.prediction.rules import crps, energy_score, log_score
-from driftbayes.prediction.scores import TrajectoryScores, held_out, leave_one_out, prequential
 from driftbayes.priors import Fixed
 from driftbayes.testing import reference
 from sums_of import log_likelihood

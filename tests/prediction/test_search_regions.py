@@ -9,10 +9,10 @@ from matplotlib.path import Path as Outline
 from numpy.testing import assert_allclose
 
 from driftbayes.cli.main import main
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.data.tangent import last_fixes
-from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
-from driftbayes.prediction.forecast import ParticleForecast
+from driftbayes.prediction._forecast import ParticleForecast
 from driftbayes.prediction.regions import search_regions
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes import quality
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.data.sphere import on_plane
-from driftbayes.data.trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.testing import reference
 

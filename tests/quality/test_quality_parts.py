@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from driftbayes import quality
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import NothingLeftError
 
 

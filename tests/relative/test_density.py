@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.special import gamma
 
-from driftbayes.relative.density import log_bessel_i, log_separation_density
+from driftbayes.relative._density import log_bessel_i, log_separation_density
 
 EXPONENTS = [0.0, 0.7, 4 / 3, 1.9, 1.999, 2.0]
 

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
 import driftbayes as db
+from driftbayes._representation import describe
 from driftbayes.cli.main import main
 from driftbayes.comparison import compare_hypotheses
 from driftbayes.data import Trajectories
@@ -22,9 +23,8 @@ from driftbayes.relative import (
     replicate,
     separations,
 )
-from driftbayes.relative.describe import pair_scan_panels
-from driftbayes.relative.models import law_hypotheses
-from driftbayes.representation import describe
+from driftbayes.relative._describe import pair_scan_panels
+from driftbayes.relative._models import law_hypotheses
 
 KAPPA, TAU = 0.1, 0.1
 

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import DriftbayesError, Trajectories, check_fit, displacements
+from driftbayes._representation import number
 from driftbayes.comparison import (
     ConsistentRange,
     Scan,
@@ -17,11 +18,10 @@ from driftbayes.comparison import (
     prior_sensitivity,
     scan_hypotheses,
 )
-from driftbayes.comparison.dataset import hypotheses_of
-from driftbayes.data.sampling import Cut
+from driftbayes.comparison._dataset import hypotheses_of
+from driftbayes.data._sampling import Cut
 from driftbayes.report import build_report, examine, write_report
-from driftbayes.report.examination import reference_tau_index
-from driftbayes.representation import number
+from driftbayes.report._examination import reference_tau_index
 
 REPLICAS = 100
 
@@ -166,8 +166,8 @@ def test_other_trajectories_are_refused(dataset, tracks):
 
 
 def test_what_cannot_be_done_is_told_and_costs_nothing_else(tracks, dataset, monkeypatch):
-    monkeypatch.setattr("driftbayes.report.examination._MAX_DISPLACEMENTS", 10)
-    monkeypatch.setattr("driftbayes.report.examination._N_DRAWS", 0)
+    monkeypatch.setattr("driftbayes.report._examination._MAX_DISPLACEMENTS", 10)
+    monkeypatch.setattr("driftbayes.report._examination._N_DRAWS", 0)
     found = examine(tracks, dataset)
     html = build_report(dataset, examination=found).html
     assert "Not computed: 250 displacements exceed the limit of 10 for replicas" in html

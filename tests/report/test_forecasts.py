@@ -12,10 +12,10 @@ import driftbayes as db
 from driftbayes.cli.main import main
 from driftbayes.prediction.regions import search_regions
 from driftbayes.report import build_report, examine
-from driftbayes.report.page import verdict
-from driftbayes.report.tracks import trajectories_svg
-from driftbayes.workflow import forecasts
-from driftbayes.workflow.forecasts import with_forecasts
+from driftbayes.report._page import verdict
+from driftbayes.report._tracks import trajectories_svg
+from driftbayes.workflow import _forecasts as forecasts
+from driftbayes.workflow._forecasts import with_forecasts
 
 SCALES = db.Scales(u_rms=0.7, time=2.0)
 MEMBERS = 60

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from driftbayes import Trajectories
 from driftbayes.data.sphere import on_plane
-from driftbayes.plots.coast import coast_points
-from driftbayes.report.tracks import trajectories_svg
+from driftbayes.plots._coast import coast_points
+from driftbayes.report._tracks import trajectories_svg
 
 
 def drawing(lon, lat):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import Brownian, Langevin
@@ -20,8 +20,8 @@ from driftbayes.reproduce.discrepancies import (
     particle_scheme,
     spurious_mode,
 )
-from driftbayes.reproduce.discrepancies.forcing import _SMALL as SMALL_FORCED
-from driftbayes.reproduce.discrepancies.halfplane import (
+from driftbayes.reproduce.discrepancies._forcing import _SMALL as SMALL_FORCED
+from driftbayes.reproduce.discrepancies._halfplane import (
     ForcedFlow,
     hermitian_part,
     mode_energy,
@@ -30,8 +30,8 @@ from driftbayes.reproduce.discrepancies.halfplane import (
     naive_flow,
     variance_of_time_mean,
 )
-from driftbayes.reproduce.discrepancies.labels import GAMMA, RECORDING_INTERVAL, K
-from driftbayes.reproduce.discrepancies.published import (
+from driftbayes.reproduce.discrepancies._labels import GAMMA, RECORDING_INTERVAL, K
+from driftbayes.reproduce.discrepancies._published import (
     DT,
     EPSILON,
     GRID,
@@ -42,7 +42,7 @@ from driftbayes.reproduce.discrepancies.published import (
     measured_flow,
     ring_sum,
 )
-from driftbayes.reproduce.discrepancies.schemes import papers_advect
+from driftbayes.reproduce.discrepancies._schemes import papers_advect
 from driftbayes.testing import reference
 from driftbayes.turbulence.flow import Flow, velocity
 from driftbayes.turbulence.forcing import Forcing

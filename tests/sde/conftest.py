@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from driftbayes.sde import likelihood
+from driftbayes.sde import _likelihood as likelihood
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -15,8 +15,8 @@ from scipy.linalg import expm
 
 from driftbayes import SDE
 from driftbayes.sde import Filter, ParticleDensity
-from driftbayes.sde.pilot import MIN_PARTICLES, run_pilot
-from driftbayes.sde.substeps import change_of
+from driftbayes.sde._pilot import MIN_PARTICLES, run_pilot
+from driftbayes.sde._substeps import change_of
 
 VALUES = {"gamma": 1.3, "k": 0.7, "omega": 0.8}
 

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from driftbayes import Brownian, Displacements, DriftbayesError, Langevin, Noise
 from driftbayes.models import MODELS, model_named
 from driftbayes.sde import Filter, KalmanDensity, ParticleDensity
-from driftbayes.sde.tracks import make_tracks
+from driftbayes.sde._tracks import make_tracks
 
 THETA = {"gamma": 1.3, "k": 0.7}
 

@@ -22,7 +22,7 @@ from driftbayes.sde import (
     random_flight,
     student_langevin,
 )
-from driftbayes.sde.models.student import log_intensity
+from driftbayes.sde._models.student import log_intensity
 
 THETA = {"gamma": 1.3, "k": 0.7}
 # What the other parameters are where a model is Langevin's.

@@ -30,7 +30,7 @@ from driftbayes.sde import (
     nonlinear_friction,
     random_flight,
 )
-from driftbayes.sde.simulate import simulate_paths
+from driftbayes.sde._simulate import simulate_paths
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
-from driftbayes.sde import linear
-from driftbayes.sde.linear import Coefficients
+from driftbayes.sde import _linear as linear
+from driftbayes.sde._linear import Coefficients
 
 # Compiled as one program each: call by call, JAX would compile every operation.
 first_order, second_order = jax.jit(linear.first_order), jax.jit(linear.second_order)

@@ -4,7 +4,7 @@ import pytest
 from equations import langevin_data
 
 from driftbayes.sde import Filter, ParticleDensity
-from driftbayes.sde.pilot import _repeats
+from driftbayes.sde._pilot import _repeats
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from scipy.stats import chisquare
 
 from driftbayes import SDE, Displacements, Langevin, Noise
 from driftbayes.sde import Filter, ParticleDensity
-from driftbayes.sde.simulate import simulate_paths
+from driftbayes.sde._simulate import simulate_paths
 
 # Depth of the boundary layer in km, friction velocity in m/s; km and ks make m/s.
 DEPTH, FRICTION = 0.8, 0.3

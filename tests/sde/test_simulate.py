@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from driftbayes import SDE, Exponential
 from driftbayes.errors import DriftbayesError
 from driftbayes.models._named import SDES
-from driftbayes.sde.simulate import resolved_substeps, simulate_paths
+from driftbayes.sde._simulate import resolved_substeps, simulate_paths
 
 _KEY = jax.random.key(0)
 

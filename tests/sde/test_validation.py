@@ -18,8 +18,8 @@ from driftbayes import (
 )
 from driftbayes.inference import Batch
 from driftbayes.models import Parameter
-from driftbayes.sde.files import load_model, register_file_models
-from driftbayes.workflow.fits import bootstrap
+from driftbayes.sde._files import load_model, register_file_models
+from driftbayes.workflow._fits import bootstrap
 
 HERE = re.escape(__file__)
 

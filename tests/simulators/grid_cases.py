@@ -10,7 +10,7 @@ import xarray as xr
 from grid_drivers import OPENDRIFT, PARCELS_3, PARCELS_4
 from scipy import stats
 
-from driftbayes.data import schema
+from driftbayes.data import _schema as schema
 from driftbayes.io import write_dataset
 from driftbayes.simulators import export_grid
 

@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 from scipy.ndimage import map_coordinates
 
 from driftbayes import DriftbayesError, displacements
-from driftbayes.data import schema
+from driftbayes.data import _schema as schema
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.data.sphere import earth_radius, metres_per_degree
 from driftbayes.data.tangent import Ground
-from driftbayes.data.trajectories import Trajectories
 from driftbayes.fields import FieldPriors, fit_field
 from driftbayes.simulators import GriddedDispersion, export_grid, gridded
 

@@ -21,11 +21,11 @@ from scipy.linalg import expm
 from driftbayes import DriftbayesError, compare_hypotheses, displacements, read_trajectories
 from driftbayes.cli import report as command
 from driftbayes.comparison import make_hypotheses, scan_hypotheses
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.models import MODELS, Langevin, model_named
 from driftbayes.simulators import SIMULATORS, export, recommend
-from driftbayes.simulators.long_time import DIFFUSIVITY, Estimate, parts_of
-from driftbayes.simulators.recommend import Recommendation
+from driftbayes.simulators._long_time import DIFFUSIVITY, Estimate, parts_of
+from driftbayes.simulators._recommend import Recommendation
 from driftbayes.testing import reference
 
 GAMMA, K = 1 / 6.0, 0.9  # per hour, km²/h

@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose
 from test_grids import a_field, a_map, gridded
 
 from driftbayes import DriftbayesError, DriftbayesWarning
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.data.sphere import earth_radius
-from driftbayes.data.trajectories import Trajectories
 from driftbayes.io import write_dataset
-from driftbayes.prediction.presence import Gaussians, presence_map
-from driftbayes.simulators.transport import presence_in_space
+from driftbayes.prediction._presence import Gaussians, presence_map
+from driftbayes.simulators._transport import presence_in_space
 from driftbayes.workflow import presence
 
 SIDE = 100e3

@@ -7,17 +7,17 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import Displacements, DriftbayesError, Trajectories, compare_hypotheses
+from driftbayes._representation import describe
 from driftbayes.comparison import make_hypotheses
-from driftbayes.data.sampling import ragged_arange
+from driftbayes.data._sampling import ragged_arange
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, LogNormal
-from driftbayes.representation import describe
 from driftbayes.space import map_tree
-from driftbayes.space.filtered import FilteredSteps
-from driftbayes.space.grouped import GroupedSteps, leaf_window
-from driftbayes.space.leaves import solve_leaves
-from driftbayes.space.moments import step_moments
+from driftbayes.space._filtered import FilteredSteps
+from driftbayes.space._grouped import GroupedSteps, leaf_window
+from driftbayes.space._leaves import solve_leaves
+from driftbayes.space._moments import step_moments
 
 
 def hypothesis(name):

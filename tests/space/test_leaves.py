@@ -7,17 +7,18 @@ from scipy.integrate import quad
 from scipy.stats import multivariate_normal
 
 from driftbayes import Displacements, DriftbayesError, compare_hypotheses
+from driftbayes._kernels.scales import N_MOMENTS, integrate_scales
 from driftbayes.comparison import make_hypotheses
-from driftbayes.data.sampling import ragged_arange
+from driftbayes.data._sampling import ragged_arange
 from driftbayes.inference import Hypothesis
-from driftbayes.inference.scale import GammaForm, log_scale_evidence
-from driftbayes.kernels.scales import N_MOMENTS, integrate_scales
+from driftbayes.inference._scale import GammaForm, log_scale_evidence
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import Exponential, LogNormal
-from driftbayes.space import batched, leaves
-from driftbayes.space.grouped import leaf_window
-from driftbayes.space.leaves import solve_leaves
-from driftbayes.space.moments import prediction_filters, step_moments
+from driftbayes.space import _batched as batched
+from driftbayes.space import _leaves as leaves
+from driftbayes.space._grouped import leaf_window
+from driftbayes.space._leaves import solve_leaves
+from driftbayes.space._moments import prediction_filters, step_moments
 
 TAU = 0.5
 

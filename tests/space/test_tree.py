@@ -14,11 +14,11 @@ from driftbayes import (
     compare_hypotheses,
     displacements,
 )
+from driftbayes._representation import describe
 from driftbayes.comparison import make_hypotheses
 from driftbayes.data.sphere import on_plane
-from driftbayes.representation import describe
 from driftbayes.space import map_tree
-from driftbayes.space.cells import box_around, interleave
+from driftbayes.space._cells import box_around, interleave
 
 HOUR = 3600.0
 N_DIVIDED = 200
@@ -349,7 +349,7 @@ def test_a_plane_is_used_where_positions_are_on_one():
 
 
 def test_a_rival_that_takes_too_long_is_named(monkeypatch):
-    monkeypatch.setattr("driftbayes.space.tree._MAX_SCATTERED", (100, 100))
+    monkeypatch.setattr("driftbayes.space._tree._MAX_SCATTERED", (100, 100))
     found = map_tree(brownian(constant), hypotheses("brownian"), 1.0)
     assert set(found.rivals) == {"particles"}
     assert "(+scatter) were not compared" in " ".join(str(found).split())

@@ -4,9 +4,9 @@ import stat
 
 import pytest
 
+from driftbayes._storage import Outputs, atomic
+from driftbayes._storage.atomic import atomic_path, atomic_paths
 from driftbayes.errors import DriftbayesError
-from driftbayes.storage import Outputs, atomic
-from driftbayes.storage.atomic import atomic_path, atomic_paths
 
 
 def test_the_file_appears_under_its_name_and_nothing_else_remains(tmp_path):

@@ -8,16 +8,16 @@ import time
 
 import pytest
 
+from driftbayes._storage import leftovers
+from driftbayes._storage.atomic import atomic_folder, atomic_path
+from driftbayes._storage.leftovers import scratch_folder, sweep, temporary_path
 from driftbayes.errors import DriftbayesError
-from driftbayes.storage import leftovers
-from driftbayes.storage.atomic import atomic_folder, atomic_path
-from driftbayes.storage.leftovers import scratch_folder, sweep, temporary_path
 
 _WRITER = """
 import sys, time
 from pathlib import Path
-from driftbayes.storage.atomic import atomic_folder, atomic_path, atomic_paths
-from driftbayes.storage.leftovers import scratch_folder
+from driftbayes._storage.atomic import atomic_folder, atomic_path, atomic_paths
+from driftbayes._storage.leftovers import scratch_folder
 
 target = Path(sys.argv[2])
 if sys.argv[1] == "file":
@@ -79,7 +79,7 @@ def test_a_killed_process_leaves_nothing_under_the_name_and_is_swept(writer, tmp
     process.wait()
     assert {path.name for path in tmp_path.iterdir()} == names
     # A new process, as commands are: each folder is swept once in one.
-    code = "import sys; from driftbayes.storage.atomic import atomic_path\n"
+    code = "import sys; from driftbayes._storage.atomic import atomic_path\n"
     code += "with atomic_path(sys.argv[1]) as path: path.write_text('whole')"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "other")], check=True)
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
@@ -175,7 +175,7 @@ def make_store(folder, text):
 
 def test_a_directory_is_exchanged_in_one_step(tmp_path, monkeypatch):
     """No rename of ours takes the old one away before the new one is there."""
-    from driftbayes.storage import atomic
+    from driftbayes._storage import atomic
 
     if atomic._system_call() is None:
         pytest.skip("this system has no renameat2")
@@ -192,7 +192,7 @@ def test_a_directory_is_exchanged_in_one_step(tmp_path, monkeypatch):
 
 @pytest.fixture
 def without_exchange(monkeypatch):
-    from driftbayes.storage import atomic
+    from driftbayes._storage import atomic
 
     monkeypatch.setattr(atomic, "_system_call", lambda: None)
 

@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 import zarr
 
+from driftbayes._storage.zarr import crc32c, create_group, is_group, open_array, read_attributes
 from driftbayes.errors import DriftbayesError
-from driftbayes.storage.zarr import crc32c, create_group, is_group, open_array, read_attributes
 
 
 def _group(path, **spec):

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xarray as xr
 
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.testing import reference
 
 DT = 0.1

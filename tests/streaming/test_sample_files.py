@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from driftbayes.io import read_trajectories
-from driftbayes.io.blocks import plan_blocks, read_block
+from driftbayes.io._blocks import plan_blocks, read_block
 
 SAMPLES = sorted((Path(__file__).parents[1] / "io" / "data").iterdir())
 

@@ -12,21 +12,21 @@ from belt import LENGTHS, ragged_tracks, table_of, write_parcels_zarr, write_tim
 from numpy.testing import assert_allclose, assert_array_equal
 
 import driftbayes as db
-import driftbayes.io.formats as known_formats
+import driftbayes.io._formats as known_formats
 from driftbayes.comparison import make_hypotheses, scan_hypotheses
-from driftbayes.data.sampling import displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
-from driftbayes.io.blocks import Block, plan_blocks, read_block
-from driftbayes.io.dataset_formats import READERS
-from driftbayes.io.formats import Format
-from driftbayes.io.reading import ReadOptions
-from driftbayes.io.writing import to_dataset
+from driftbayes.io._blocks import Block, plan_blocks, read_block
+from driftbayes.io._dataset_formats import READERS
+from driftbayes.io._formats import Format
+from driftbayes.io._reading import ReadOptions
+from driftbayes.io._writing import to_dataset
 from driftbayes.models import MODELS, model_named, preparation
 from driftbayes.models._prepare import sum_moments
 from driftbayes.streaming import TallySpec, Workers, scan_tally, tally_file, tally_of
-from driftbayes.streaming.scan import check_fits
+from driftbayes.streaming._scan import check_fits
 
 TAUS = (0.1, 0.2, 0.3, 0.7, 2.0, 5.0)
 TRACKS = ragged_tracks()

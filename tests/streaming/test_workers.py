@@ -19,7 +19,8 @@ from pace import slowly
 
 from driftbayes.errors import DriftbayesWarning
 from driftbayes.models import MODELS, model_named
-from driftbayes.streaming import tally_file, workers
+from driftbayes.streaming import _workers as workers
+from driftbayes.streaming import tally_file
 
 psutil = pytest.importorskip("psutil")
 

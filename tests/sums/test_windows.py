@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from driftbayes._sums import WindowSums, windows
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import channel_moments_of
-from driftbayes.sums import WindowSums, windows
 
 SIZES = ([5] * 7, [40] * 6, [3, 10, 50, 33, 32, 31, 1, 200, 7, 7], [9000, 31])
 

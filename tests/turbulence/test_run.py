@@ -16,11 +16,11 @@ import pytest
 import xarray as xr
 from numpy.testing import assert_allclose
 
+from driftbayes._storage.zarr import open_array
 from driftbayes.cli.main import main
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.io import read_trajectories
 from driftbayes.plots.movie import write_movie
-from driftbayes.storage.zarr import open_array
 from driftbayes.turbulence import output
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.run import CFL_LIMIT, CFL_START, resume, run

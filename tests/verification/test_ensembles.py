@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import driftbayes as db
 from driftbayes.cli.main import main
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.verification import match_cases, score_cases
 

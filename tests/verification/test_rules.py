@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from driftbayes.prediction.predict import ScaleMixture
+from driftbayes.prediction._predict import ScaleMixture
 from driftbayes.prediction.rules import energy_score
-from driftbayes.verification import rules
+from driftbayes.verification import _rules as rules
 
 
 @pytest.mark.parametrize("n_members", [3, 4, 7, 20])

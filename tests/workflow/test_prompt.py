@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 import driftbayes as db
 from driftbayes import workflow
 from driftbayes.cli.main import main
-from driftbayes.data.describe import origin_facts
+from driftbayes.data._describe import origin_facts
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(12, 81, 2)).cumsum(axis=1)

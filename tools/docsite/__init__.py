@@ -14,7 +14,6 @@ from docsite import links, mathml
 from docsite.commands import CommandLine, CommandOptions, CommandSummary
 from docsite.docstrings import to_rst
 from docsite.names import assignment_of, constants, public_modules
-from docsite.parts import OtherModules
 from docsite.public import PublicNames
 from docsite.references import Links
 from docsite.shortcuts import add_shortcuts
@@ -27,7 +26,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("command-summary", CommandSummary)
     app.add_directive("command-options", CommandOptions)
     app.add_directive("public-names", PublicNames)
-    app.add_directive("other-modules", OtherModules)
     app.connect("autodoc-process-docstring", _convert)
     app.connect("autodoc-process-signature", _shorten)
     app.connect("autodoc-skip-member", _skip)

@@ -34,19 +34,11 @@ class Entry(NamedTuple):
 
 
 def public_modules() -> list[str]:
-    """Return the modules whose `__all__` is public.
-
-    A package that lists names in its `__init__` is public only through these; in a package whose
-    `__init__` is empty, every module is.
-    """
+    """Return the modules whose `__all__` is public: those whose names have no underscore."""
     found = ["driftbayes"]
     for module in pkgutil.walk_packages(driftbayes.__path__, "driftbayes."):
-        *parents, last = module.name.split(".")
-        if last.startswith("_") or _PROGRAMS & {*parents, last}:
-            continue
-        parent = ".".join(parents)
-        is_listed = parent in found and (parent == "driftbayes" or not _listed(parent))
-        if is_listed or module.name == "driftbayes.models.options":
+        path = module.name.split(".")
+        if not _PROGRAMS & set(path) and not any(part.startswith("_") for part in path):
             found.append(module.name)
     return found
 

@@ -1,6 +1,8 @@
 """Goodness of fit of single models."""
 
-from driftbayes.checks import describe as _describe  # noqa: F401  (registers descriptions)
-from driftbayes.checks.check import FitCheck, ModelCheck, check_fit
+from driftbayes.checks import _describe  # noqa: F401  (registers descriptions)
+from driftbayes.checks._calibrate import Deviation
+from driftbayes.checks._check import FitCheck, ModelCheck, check_fit
+from driftbayes.checks._statistics import Quantity
 
-__all__ = ["FitCheck", "ModelCheck", "check_fit"]
+__all__ = ["Deviation", "FitCheck", "ModelCheck", "Quantity", "check_fit"]

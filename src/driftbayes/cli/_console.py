@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from driftbayes.data.trajectories import Trajectories
-    from driftbayes.representation import Card
+    from driftbayes._representation import Card
+    from driftbayes.data._trajectories import Trajectories
 
 # Width of tables if stdout is not a terminal and $COLUMNS is not set.
 _PIPE_WIDTH = 160
@@ -99,7 +99,7 @@ def fold(text: str) -> str:
 
 def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
     """Write a figure."""
-    from driftbayes.storage import atomic_path
+    from driftbayes._storage import atomic_path
 
     with atomic_path(path) as temporary:
         figure.savefig(temporary, **options)
@@ -137,7 +137,7 @@ def print_json(value: Any) -> None:
 
 def print_card(card: "Card") -> None:
     """Print the description of a result on stdout, at the width of the terminal."""
-    from driftbayes.representation import card_text
+    from driftbayes._representation import card_text
 
     print(card_text(card, _width()))
 
@@ -147,14 +147,14 @@ def print_result(result: Any, *, as_json: bool) -> None:
     if as_json:
         print_json(result.to_json())
         return
-    from driftbayes.representation import describe
+    from driftbayes._representation import describe
 
     print_card(describe(result))
 
 
 def written(path: Path, tracks: "Trajectories") -> str:
     """Return the message about a written file of trajectories."""
-    from driftbayes.representation import summarise
+    from driftbayes._representation import summarise
 
     return f"wrote {path}: {summarise(tracks).replace(' in ', ' trajectories in ', 1)}"
 
@@ -176,7 +176,7 @@ def print_table(
         left: Number of leading columns with text, which may be folded.
         keys: Number of leading columns to repeat if the table is split.
     """
-    from driftbayes.representation import Table, table_text
+    from driftbayes._representation import Table, table_text
 
     sides = ("l" * left).ljust(len(columns), "r")
     table = Table((*columns,), tuple(tuple(row) for row in rows), sides, keys=keys)

@@ -34,15 +34,15 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from driftbayes._magnitudes import checked
 from driftbayes.cli import _console, _jax
 from driftbayes.cli._parser import Parser, figure, netcdf
 from driftbayes.errors import DriftbayesError
-from driftbayes.magnitudes import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from driftbayes.data.trajectories import Trajectories
+    from driftbayes.data._trajectories import Trajectories
     from driftbayes.workflow import FileInBlocks, Scales
 
 # Minimum number of positions for reading in blocks; at once, each takes about 200 bytes.
@@ -206,7 +206,7 @@ def add_streaming(parser: Parser) -> None:
 
 def read(args: argparse.Namespace) -> "Trajectories":
     """Read the trajectories; repair them if --qc is given."""
-    from driftbayes.workflow.reading import check_quality
+    from driftbayes.workflow._reading import check_quality
 
     tracks = read_unchecked(args)
     with _console.stage("quality checks"):
@@ -217,8 +217,8 @@ def read(args: argparse.Namespace) -> "Trajectories":
 
 def read_unchecked(args: argparse.Namespace) -> "Trajectories":
     """Read the trajectories without quality checks."""
-    from driftbayes.io.limits import watched
-    from driftbayes.workflow.reading import load, with_reading
+    from driftbayes.io._limits import watched
+    from driftbayes.workflow._reading import load, with_reading
 
     _check_quantities(args)
     what = f"reading {args.file.name}"
@@ -272,7 +272,7 @@ def _is_streamed(args: argparse.Namespace, *, sums: bool) -> bool:
         return True
     if isinstance(args.file, Files):
         return False
-    from driftbayes.io.formats import contents_of, estimated_points
+    from driftbayes.io._formats import contents_of, estimated_points
 
     with ExitStack() as stack:
         n_points = estimated_points(contents_of(args.file, stack))
@@ -316,7 +316,7 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _check_quantities(args: argparse.Namespace) -> None:
     """Raise an error for text that is not a quantity, before reading a file."""
-    from driftbayes.data.units import LENGTH, SPEED, TIME, in_units
+    from driftbayes.data._units import LENGTH, SPEED, TIME, in_units
 
     known = {"noise": LENGTH, "u_rms": SPEED, "timescale": TIME, "max_lag": TIME}
     for name, what in known.items():
@@ -326,7 +326,7 @@ def _check_quantities(args: argparse.Namespace) -> None:
 
 
 def _quantity(text: str | None, option: str) -> tuple[float, str] | None:
-    from driftbayes.data.units import parse_quantity
+    from driftbayes.data._units import parse_quantity
 
     return None if text is None else parse_quantity(text, option)
 
@@ -419,7 +419,7 @@ def file_models(args: argparse.Namespace) -> Iterator[None]:
         return
     _jax.prepare_jax()
     from driftbayes.models._named import SDES
-    from driftbayes.sde.files import register_file_models
+    from driftbayes.sde._files import register_file_models
 
     known = set(SDES)
     try:
@@ -463,7 +463,7 @@ def check_seed(seed: int) -> None:
 
 def parse_tau(text: str) -> str:
     """Check a sampling time, or 'all'."""
-    from driftbayes.data.units import TIME, in_units
+    from driftbayes.data._units import TIME, in_units
 
     if text != "all":
         in_units(text, TIME, None, "--tau")
@@ -472,7 +472,7 @@ def parse_tau(text: str) -> str:
 
 def parse_times(option: str, text: str) -> str:
     """Check positive times: `1h,6h,1d`, `low:high:count` or `low:high:countlog`."""
-    from driftbayes.data.units import times_in
+    from driftbayes.data._units import times_in
 
     if not all(0 < time < float("inf") for time in times_in(text, None, option)):
         raise DriftbayesError(f"{option} must be positive times separated by commas, got {text!r}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from driftbayes.errors import DriftbayesError, did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from driftbayes.storage import Outputs
+    from driftbayes._storage import Outputs
 
 _CHOICE = re.compile(r"invalid choice: '([^']*)'")
 _OPTION = re.compile(r"((?:-\w )?--[\w-]+)(?: ([^\s<]+))?(?:<(\w+)?(?:=([^>!]+))?(!)?>)? {2,}(.+)")
@@ -254,7 +254,7 @@ def announce(args: argparse.Namespace) -> "Outputs":
     Raises:
         DriftbayesError: If an output may not or cannot be written.
     """
-    from driftbayes.storage import Outputs
+    from driftbayes._storage import Outputs
 
     reads = getattr(args, "reads", _reads)
     outputs = Outputs(reads=reads(args), overwrite=getattr(args, "overwrite", False))
@@ -287,8 +287,9 @@ def _add(outputs: "Outputs", path: Path, output: Output, args: argparse.Namespac
 
 
 def _add_trajectories(outputs: "Outputs", path: Path) -> None:
-    from driftbayes.io import written_suffix, zarr_store
-    from driftbayes.io.reading import require
+    from driftbayes.io import _zarr_store as zarr_store
+    from driftbayes.io import written_suffix
+    from driftbayes.io._reading import require
 
     if written_suffix(path) == ".zarr":
         require("Zarr stores", "zarr", "xarray")

@@ -77,8 +77,8 @@ def _sensitivity(args: argparse.Namespace) -> int:
     if args.json:
         _console.print_json(result.to_json())
         return 0
-    from driftbayes.data.units import readable
-    from driftbayes.representation import number
+    from driftbayes._representation import number
+    from driftbayes.data._units import readable
 
     pairs = list(result.log_bayes_factors)
     for i, group in enumerate(result.groups):

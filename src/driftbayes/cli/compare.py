@@ -37,7 +37,7 @@ def _run(args: argparse.Namespace) -> int:
         more = {k: v for k, v in tracks.provenance.items() if k == "quality"}
         _console.print_json({**result.to_json(), **more, **({"next": command} if command else {})})
         return 0
-    from driftbayes.representation import describe
+    from driftbayes._representation import describe
 
     _console.print_card(describe(result))
     if command:

@@ -23,7 +23,7 @@ def _add_reading(parser: Parser) -> None:
 
 
 def _info(args: argparse.Namespace) -> int:
-    from driftbayes.workflow.overview import describe_format, info
+    from driftbayes.workflow._overview import describe_format, info
 
     tracks = _options.read(args)
     overview = info(tracks, args.file)
@@ -113,8 +113,8 @@ def _diagnose(args: argparse.Namespace) -> int:
 
 def _print_diagnostics(result: "xr.Dataset", length: str, time: str) -> None:
     """Print the curves as a table, with lags and displacements in readable units."""
-    from driftbayes.data.units import readable, readable_unit
-    from driftbayes.representation import amount, number, with_error, with_unit
+    from driftbayes._representation import amount, number, with_error, with_unit
+    from driftbayes.data._units import readable, readable_unit
 
     per_lag, lag_unit = readable_unit(result["lag"].values, time)
     per_length, side = readable_unit([float(result["msd"].max()) ** 0.5], length)
@@ -169,7 +169,7 @@ def _dependence(args: argparse.Namespace) -> int:
     _jax.prepare_jax()
     from driftbayes import workflow
     from driftbayes.comparison import dependence
-    from driftbayes.workflow.sharing import models_at
+    from driftbayes.workflow._sharing import models_at
 
     replicates = None
     if args.bootstrap is None:
@@ -188,8 +188,8 @@ def _dependence(args: argparse.Namespace) -> int:
         offered = {"models": models, "next": command} if models else {}
         _console.print_json({**result.to_json(), **offered, **drawn})
         return 0
-    from driftbayes.data.units import readable
-    from driftbayes.representation import number, with_error
+    from driftbayes._representation import number, with_error
+    from driftbayes.data._units import readable
 
     few = f" ({result.n_sampled} sampled)" if result.n_sampled < result.n_particles else ""
     inflation = with_error(result.inflation, result.inflation_err)

@@ -39,7 +39,7 @@ def _add_arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     _jax.prepare_jax()
-    from driftbayes.workflow.examples import EXAMPLES, write_example
+    from driftbayes.workflow._examples import EXAMPLES, write_example
 
     if args.name is None:
         rows = [[name, example.summary] for name, example in EXAMPLES.items()]

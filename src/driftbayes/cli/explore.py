@@ -119,7 +119,7 @@ def _read(path: Path, text: str) -> "Reading":
     """Read a file with reading options of the command line."""
     from driftbayes import quality
     from driftbayes.explore.dataset import Reading
-    from driftbayes.io.formats import choose, contents_of
+    from driftbayes.io._formats import choose, contents_of
 
     parser = _Options(prog="", add_help=False)
     # Only one file, so that the options of a page cannot name others.

@@ -194,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _check_numbers(args: argparse.Namespace) -> None:
     """Raise an error for numbers in options that would overflow in computations."""
-    from driftbayes.magnitudes import checked, checked_count
+    from driftbayes._magnitudes import checked, checked_count
 
     for name, value in vars(args).items():
         option = f"--{name.replace('_', '-')}"

@@ -77,7 +77,7 @@ def _print_grid(result: "xr.Dataset", min_windows: int) -> None:
     """Print a fixed grid as a table of medians and extremes."""
     import numpy as np
 
-    from driftbayes.representation import number
+    from driftbayes._representation import number
 
     n_cells = int((result["n_windows"] >= min_windows).sum())
     _console.say(

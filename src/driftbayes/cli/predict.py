@@ -78,7 +78,7 @@ def _predict(args: argparse.Namespace) -> int:
     tracks = _options.read(args)
     _jax.prepare_jax()
     from driftbayes.io import write_trajectories
-    from driftbayes.prediction.lost import LostForecast
+    from driftbayes.prediction._lost import LostForecast
     from driftbayes.workflow import predict
 
     with _console.progress_bar() as progress:
@@ -107,7 +107,7 @@ def _predict(args: argparse.Namespace) -> int:
     else:
         _print_prediction(result)
     if presence is not None:
-        from driftbayes.representation import describe
+        from driftbayes._representation import describe
 
         _console.print_card(describe(presence))
     for text in result.warnings:
@@ -156,8 +156,8 @@ def _write_regions(result: "Forecast", args: argparse.Namespace) -> None:
     """Write search regions as GeoJSON or NetCDF."""
     import json
 
+    from driftbayes._storage import atomic_path
     from driftbayes.prediction.regions import REGION_MEMBERS, search_regions
-    from driftbayes.storage import atomic_path
 
     areas = search_regions(result.particles(max(args.members, REGION_MEMBERS)))
     if args.regions.suffix.lower() == ".nc":
@@ -170,8 +170,8 @@ def _write_regions(result: "Forecast", args: argparse.Namespace) -> None:
 
 def _print_prediction(made: "Forecast") -> None:
     """Print the predicted dispersion as a table."""
-    from driftbayes.data.units import readable, readable_unit
-    from driftbayes.representation import number, with_unit
+    from driftbayes._representation import number, with_unit
+    from driftbayes.data._units import readable, readable_unit
 
     result, tau = made.prediction, made.data.tau
     length, time = made.data.length_unit, made.data.time_unit
@@ -213,8 +213,8 @@ def _print_prediction(made: "Forecast") -> None:
 
 def _print_lost(made: "LostForecast") -> None:
     """Print the positions of lost particles, with and without those still observed."""
-    from driftbayes.data.units import readable, readable_unit
-    from driftbayes.representation import number, with_unit
+    from driftbayes._representation import number, with_unit
+    from driftbayes.data._units import readable, readable_unit
 
     lost, time = made.lost, made.data.time_unit
     horizons = lost.given.horizons[1:]

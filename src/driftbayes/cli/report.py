@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from driftbayes.comparison import Scan
-    from driftbayes.data.trajectories import Trajectories
+    from driftbayes.data._trajectories import Trajectories
 
 # Repeated here so that --help need not import them; a test compares them.
 SIMULATORS = ("parcels", "parcels3", "opendrift", "json")
@@ -66,7 +66,7 @@ def _report(args: argparse.Namespace) -> int:
             raise DriftbayesError(msg)
     examination = None
     from driftbayes.report import examine, write_report
-    from driftbayes.report.page import verdict
+    from driftbayes.report._page import verdict
 
     if tracks is not None:
         _jax.prepare_jax()
@@ -74,7 +74,7 @@ def _report(args: argparse.Namespace) -> int:
             wanted = {"n_replicas": args.replicas, "pairs": args.pairs, "within": args.within}
             examination = examine(tracks, scan, progress=progress, **wanted)
             if args.forecast is not None:
-                from driftbayes.workflow.forecasts import with_forecasts
+                from driftbayes.workflow._forecasts import with_forecasts
 
                 given = {**_options.analysis(args), "progress": progress}
                 examination = with_forecasts(examination, scan, args.forecast, **given)
@@ -84,36 +84,36 @@ def _report(args: argparse.Namespace) -> int:
     for sentence in verdict(scan, examination):
         _console.say(sentence)
     if scan.missing_models:
-        from driftbayes.comparison.describe import shared_motion_command
+        from driftbayes.comparison._describe import shared_motion_command
 
         _console.say(f"next: {shared_motion_command(scan, str(args.data or args.file))}")
     return 0
 
 
 def _default_path(args: argparse.Namespace) -> Path:
-    from driftbayes.report.page import default_path
+    from driftbayes.report._page import default_path
 
     return default_path(args.file)
 
 
 def _companions(path: Path) -> Iterable[Path]:
-    from driftbayes.report.page import companions
+    from driftbayes.report._page import companions
 
     return companions(path)
 
 
 def _is_companion(path: Path) -> bool:
-    from driftbayes.report.page import is_companion
+    from driftbayes.report._page import is_companion
 
     return is_companion(path)
 
 
 def _load_scan(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
     """Read or compute the scan; also return the trajectories, if there are any to examine."""
-    from driftbayes.comparison.describe import as_scan
-    from driftbayes.data import schema
+    from driftbayes.comparison._describe import as_scan
+    from driftbayes.data import _schema as schema
     from driftbayes.io import read_scan
-    from driftbayes.io.formats import contents_of
+    from driftbayes.io._formats import contents_of
 
     if schema.KIND_ATTRIBUTE in contents_of(args.file).attributes:
         scan = as_scan(read_scan(args.file))
@@ -146,7 +146,7 @@ def _load_scan(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
 
 def _read_data(args: argparse.Namespace, scan: "Scan") -> "Trajectories":
     """Read the trajectories of a scan with the options of the scan."""
-    from driftbayes.comparison.describe import stored
+    from driftbayes.comparison._describe import stored
 
     reading = argparse.Namespace(**vars(args))
     reading.file = args.data
@@ -186,7 +186,7 @@ def _add_export(parser: Parser) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from driftbayes.data.schema import KIND_ATTRIBUTE
+    from driftbayes.data._schema import KIND_ATTRIBUTE
     from driftbayes.io import atomic_path, read_dataset, read_scan
     from driftbayes.simulators import export, recommend
 

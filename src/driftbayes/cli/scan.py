@@ -24,7 +24,7 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from driftbayes.data.units import readable, times_in
+    from driftbayes.data._units import readable, times_in
     from driftbayes.io import write_scan
 
     taus = None if args.taus is None else _options.parse_times("--taus", args.taus)
@@ -51,7 +51,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         _console.print_json(result.to_json())
     else:
-        from driftbayes.comparison.describe import describe_scan
+        from driftbayes.comparison._describe import describe_scan
 
         _console.print_card(describe_scan(result, max_taus=None))
         if result.missing_models:

@@ -99,14 +99,14 @@ def _score_ensembles(args: argparse.Namespace) -> int:
         raise DriftbayesError("two ensembles have the same name; name them: --ensemble NAME=FILE")
     args.file = Path(args.observed)
     tracks = _options.read(args)
-    from driftbayes.workflow.verification import score_ensembles
+    from driftbayes.workflow._verification import score_ensembles
 
     how = {name: value for name, value in _options.reading_options(args).items() if name in _SHARED}
     how["errors"] = args.errors or "drifters"
     result = score_ensembles(tracks, named, leads=args.leads, seed=args.seed, **how)
     if args.figure is not None:
-        from driftbayes.plots.panels import plot_panels
-        from driftbayes.verification.describe import score_panels
+        from driftbayes.plots._panels import plot_panels
+        from driftbayes.verification._describe import score_panels
 
         _console.save_figure(plot_panels(score_panels(result)), args.figure)
     _console.print_result(result, as_json=args.json)
@@ -126,8 +126,8 @@ def _check_no_model_options(args: argparse.Namespace) -> None:
 
 def _print_whole(step: "TrajectoryScores", left: "TrajectoryScores", time_unit: str) -> None:
     """Print log densities of whole trajectories, and differences between models."""
-    from driftbayes.data.units import readable
-    from driftbayes.representation import with_error
+    from driftbayes._representation import with_error
+    from driftbayes.data._units import readable
 
     n = len(left.counts)
     rows = []
@@ -158,8 +158,8 @@ def _print_whole(step: "TrajectoryScores", left: "TrajectoryScores", time_unit: 
 
 def _print_singles(many: "Sequence[TrajectoryScores]", time_unit: str) -> None:
     """Print scores of displacements, each with its difference from the model average."""
-    from driftbayes.data.units import readable_unit
-    from driftbayes.representation import number, with_error, with_unit
+    from driftbayes._representation import number, with_error, with_unit
+    from driftbayes.data._units import readable_unit
 
     per_time, unit = readable_unit([scores.tau for scores in many], time_unit)
     rows = []

@@ -164,7 +164,7 @@ def _movie(args: argparse.Namespace) -> int:
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    from driftbayes.data.units import TIME, in_units
+    from driftbayes.data._units import TIME, in_units
 
     text = args.checkpoint_every
     args.checkpoint_every = in_units(text, TIME, ("", "s"), "--checkpoint-every")

@@ -2,31 +2,31 @@
 
 from typing import TYPE_CHECKING
 
-from driftbayes.aliases import lazy
-from driftbayes.comparison import describe as _describe  # noqa: F401  (registers descriptions)
-from driftbayes.comparison import frames as _frames  # noqa: F401  (registers conversions)
-from driftbayes.comparison.bayes import (
+from driftbayes._aliases import lazy
+from driftbayes.comparison import _describe  # noqa: F401  (registers descriptions)
+from driftbayes.comparison import _frames as _frames
+from driftbayes.comparison._bayes import (
     Comparison,
     compare_hypotheses,
     log_bayes_factor,
     model_probabilities,
     strength,
 )
-from driftbayes.comparison.consistency import ConsistentRange, consistent_range
-from driftbayes.comparison.dependence import Dependence, dependence
-from driftbayes.comparison.hypotheses import HypothesisSet, make_hypotheses
-from driftbayes.comparison.scan import Scan, scan_displacements, scan_hypotheses
-from driftbayes.comparison.sensitivity import PriorSensitivity, prior_sensitivity
+from driftbayes.comparison._consistency import ConsistentRange, consistent_range
+from driftbayes.comparison._dependence import Dependence, dependence
+from driftbayes.comparison._hypotheses import HypothesisSet, make_hypotheses
+from driftbayes.comparison._scan import Scan, scan_displacements, scan_hypotheses
+from driftbayes.comparison._sensitivity import PriorSensitivity, prior_sensitivity
 
 if TYPE_CHECKING:
     from driftbayes.comparison._bootstrap import Bootstrap, bootstrap, thinned_log_bayes_factor
-    from driftbayes.comparison.prunings import Prunings, average_prunings
+    from driftbayes.comparison._prunings import Prunings, average_prunings
 
 __getattr__ = lazy(
     __name__,
     {
         "_bootstrap": "Bootstrap bootstrap thinned_log_bayes_factor",
-        "prunings": "Prunings average_prunings",
+        "_prunings": "Prunings average_prunings",
     },
 )
 

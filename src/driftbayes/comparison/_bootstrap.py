@@ -16,19 +16,19 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from driftbayes.comparison.bayes import Comparison
-from driftbayes.comparison.dependence import Dependence, dependence
-from driftbayes.comparison.hypotheses import check_names
-from driftbayes.data.sampling import Displacements, displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes._precision import in_double_precision
+from driftbayes._representation import number
+from driftbayes._sums import diagonal_sums
+from driftbayes._typing import FloatArray, IntArray
+from driftbayes.comparison._bayes import Comparison
+from driftbayes.comparison._dependence import Dependence, dependence
+from driftbayes.comparison._hypotheses import check_names
+from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, log_evidences
 from driftbayes.likelihood import SecondMoments, second_moments
-from driftbayes.likelihood.moments import sliding_moment
-from driftbayes.precision import in_double_precision
-from driftbayes.representation import number
-from driftbayes.sums import diagonal_sums
-from driftbayes.typing import FloatArray, IntArray
+from driftbayes.likelihood._moments import sliding_moment
 
 Units = Literal["auto", "particles", "clusters", "time"]
 # Fewer units do not give a meaningful spread; more are merged into groups.

@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from driftbayes._precision import in_double_precision
+from driftbayes._typing import FloatArray, IntArray, Progress
 from driftbayes._version import __version__
-from driftbayes.comparison.bayes import Comparison
-from driftbayes.comparison.scan import scan_displacements
-from driftbayes.data.sampling import Displacements, displacements, snap_taus, subset
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.comparison._bayes import Comparison
+from driftbayes.comparison._scan import scan_displacements
+from driftbayes.data._sampling import Displacements, displacements, snap_taus, subset
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Hypothesis, as_method
-from driftbayes.inference.methods import method_text
+from driftbayes.inference._methods import method_text
 from driftbayes.models import MODELS, model_named
-from driftbayes.precision import in_double_precision
-from driftbayes.typing import FloatArray, IntArray, Progress
 
 SEASONS = ("DJF", "MAM", "JJA", "SON")
 # January first.

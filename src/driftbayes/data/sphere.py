@@ -22,9 +22,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from driftbayes.data.trajectories import Trajectories, running_sum
+from driftbayes._typing import FloatArray
+from driftbayes.data._trajectories import Trajectories, running_sum
 from driftbayes.errors import DriftbayesError, warn
-from driftbayes.typing import FloatArray
 
 Frame = Literal["auto", "local", "transported"]
 FRAMES: tuple[Frame, ...] = get_args(Frame)

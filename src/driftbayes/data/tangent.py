@@ -24,10 +24,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from driftbayes._typing import FloatArray, IntArray
+from driftbayes.data._trajectories import Trajectories
+from driftbayes.data._units import is_length, length_factor
 from driftbayes.data.sphere import Frame, along_path, between, earth_radius, from_plane, rotated
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.data.units import is_length, length_factor
-from driftbayes.typing import FloatArray, IntArray
 
 # Beyond this latitude, in degrees, the pole is the centre.
 _POLAR = 80.0

@@ -5,12 +5,12 @@
 
 from typing import TYPE_CHECKING
 
-from driftbayes.aliases import lazy
+from driftbayes._aliases import lazy
 
 if TYPE_CHECKING:
-    from driftbayes.diagnostics.against_lag import diagnose
-    from driftbayes.diagnostics.scales import Scales, data_scales
+    from driftbayes.diagnostics._against_lag import diagnose
+    from driftbayes.diagnostics._scales import Scales, data_scales
 
 __all__ = ["Scales", "data_scales", "diagnose"]
 
-__getattr__ = lazy(__name__, {"against_lag": "diagnose", "scales": "Scales data_scales"})
+__getattr__ = lazy(__name__, {"_against_lag": "diagnose", "_scales": "Scales data_scales"})

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.diagnostics.scales import autocorrelate, gridded
-from driftbayes.typing import FloatArray, IntArray
+from driftbayes._typing import FloatArray, IntArray
+from driftbayes.data._trajectories import Trajectories
+from driftbayes.diagnostics._scales import autocorrelate, gridded
 
 
 @dataclass(frozen=True)

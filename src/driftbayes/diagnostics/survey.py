@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from driftbayes.data.trajectories import AXES, Trajectories
-from driftbayes.data.units import length_factor, time_factor
+from driftbayes._typing import FloatArray
+from driftbayes.data._trajectories import AXES, Trajectories
+from driftbayes.data._units import length_factor, time_factor
 from driftbayes.errors import DriftbayesError
-from driftbayes.typing import FloatArray
 
 _EARTH = 6371e3
 # Enough rows to find a step in any file.

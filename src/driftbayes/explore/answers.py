@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from driftbayes import quality
+from driftbayes._representation import Curve, Panel, describe, number, repeat_command, with_unit
+from driftbayes._typing import FloatArray
 from driftbayes.comparison import Comparison, HypothesisSet, make_hypotheses
-from driftbayes.data.trajectories import Trajectories
-from driftbayes.data.units import readable_time
+from driftbayes.data._trajectories import Trajectories
+from driftbayes.data._units import readable_time
 from driftbayes.diagnostics import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
 from driftbayes.inference import Evidence, Hypothesis
-from driftbayes.inference.describe import model_table, parameter_table
-from driftbayes.report.examination import data_facts, quality_findings
-from driftbayes.report.svg import page_colours, panel_svg, x_places
-from driftbayes.report.tracks import trajectories_svg
-from driftbayes.representation import Curve, Panel, describe, number, repeat_command, with_unit
-from driftbayes.typing import FloatArray
+from driftbayes.inference._describe import model_table, parameter_table
+from driftbayes.report._examination import data_facts, quality_findings
+from driftbayes.report._svg import page_colours, panel_svg, x_places
+from driftbayes.report._tracks import trajectories_svg
 
 # Models are evaluated at the maximum number of sampling times, so that each operation is compiled
 # once.

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from driftbayes._magnitudes import checked
+from driftbayes._representation import render
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
 from driftbayes.explore import compute
@@ -18,8 +20,6 @@ from driftbayes.explore.dataset import CHOICES, START, DataSet, Read, read_file,
 from driftbayes.explore.scans import ScanJob
 from driftbayes.explore.session import LatestOnly, Session
 from driftbayes.explore.uploads import check_size, receive
-from driftbayes.magnitudes import checked
-from driftbayes.representation import render
 
 # Returns whether the page still waits for the answer.
 IsConnected = Callable[[], bool]

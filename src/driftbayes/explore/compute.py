@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from driftbayes._processes import Child, ChildDied
 from driftbayes.comparison import Comparison, compare_hypotheses
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.answers import CompareRequest, comparison_answer
 from driftbayes.explore.dataset import START, DataSet, Portable, simulate, sliders
 from driftbayes.inference import Hypothesis
-from driftbayes.processes import Child, ChildDied
-from driftbayes.workflow.analyses import with_doubts
+from driftbayes.workflow._analyses import with_doubts
 
 # Seconds between checks whether the result is still wanted.
 _POLL = 0.1

@@ -12,15 +12,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from driftbayes import workflow
-from driftbayes.data.sampling import Displacements, displacements, snap_taus
-from driftbayes.data.trajectories import Trajectories
+from driftbayes._magnitudes import checked
+from driftbayes._representation import repeat_command
+from driftbayes._typing import FloatArray
+from driftbayes.data._sampling import Displacements, displacements, snap_taus
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories
-from driftbayes.magnitudes import checked
 from driftbayes.models import MODELS
-from driftbayes.representation import repeat_command
-from driftbayes.typing import FloatArray
 
 # Few sizes, since a program is compiled for each.
 CHOICES: dict[str, tuple[float, ...]] = {

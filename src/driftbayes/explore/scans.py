@@ -7,15 +7,15 @@ from dataclasses import asdict
 from typing import Any
 
 from driftbayes.comparison import Comparison, Scan
-from driftbayes.comparison.describe import scan_command, scan_panels, scan_verdict
-from driftbayes.comparison.scan import provenance_attrs
-from driftbayes.data.sampling import WHOLE
-from driftbayes.data.units import readable_time
+from driftbayes.comparison._describe import scan_command, scan_panels, scan_verdict
+from driftbayes.comparison._scan import provenance_attrs
+from driftbayes.data._sampling import WHOLE
+from driftbayes.data._units import readable_time
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore import compute
 from driftbayes.explore.answers import CompareRequest, panel_answer
 from driftbayes.explore.dataset import DataSet
-from driftbayes.report.svg import page_colours
+from driftbayes.report._svg import page_colours
 
 
 class ScanJob:

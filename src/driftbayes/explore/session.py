@@ -8,10 +8,10 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+from driftbayes._storage.leftovers import sweep, temporary_path
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
 from driftbayes.explore.scans import ScanJob
-from driftbayes.storage.leftovers import sweep, temporary_path
 
 # The oldest are dropped first.
 _MAX_DATA, _MAX_SCANS = 12, 6

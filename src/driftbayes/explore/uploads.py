@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.io.limits import n_bytes_of
+from driftbayes.io._limits import n_bytes_of
 
 _MAX_FILES = 50_000
 _MAX_LIST = 8 * 10**6

@@ -2,19 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from driftbayes.aliases import lazy
-from driftbayes.inference import describe as _describe  # noqa: F401  (registers descriptions)
+from driftbayes._aliases import lazy
+from driftbayes.inference import _describe  # noqa: F401  (registers descriptions)
 from driftbayes.inference._batch import AnyData, Batch
-from driftbayes.inference.evidence import QUANTILES, Evidence
-from driftbayes.inference.evidences import (
+from driftbayes.inference._evidence import QUANTILES, Evidence, ParameterEstimate
+from driftbayes.inference._evidences import (
     evidence,
     evidence_batch,
     evidence_with_variants,
     log_evidences,
 )
-from driftbayes.inference.exact import LogEvidence, LogEvidences, exact, exact_batch
-from driftbayes.inference.hypothesis import Hypothesis
-from driftbayes.inference.methods import (
+from driftbayes.inference._exact import LogEvidence, LogEvidences, exact, exact_batch
+from driftbayes.inference._hypothesis import Hypothesis
+from driftbayes.inference._methods import (
     METHODS,
     SMC,
     Auto,
@@ -28,16 +28,18 @@ from driftbayes.inference.methods import (
 )
 
 if TYPE_CHECKING:
+    from driftbayes.inference._density import class_probabilities, log_likelihood
+    from driftbayes.inference._draws import PosteriorDraws, posterior_draws
     from driftbayes.inference._laplace import laplace, laplace_batch
-    from driftbayes.inference.density import class_probabilities, log_likelihood
-    from driftbayes.inference.draws import PosteriorDraws, posterior_draws
+    from driftbayes.inference._scale import GammaForm, log_scale_evidence
 
 __getattr__ = lazy(
     __name__,
     {
-        "draws": "PosteriorDraws posterior_draws",
+        "_draws": "PosteriorDraws posterior_draws",
         "_laplace": "laplace laplace_batch",
-        "density": "class_probabilities log_likelihood",
+        "_density": "class_probabilities log_likelihood",
+        "_scale": "GammaForm log_scale_evidence",
     },
 )
 
@@ -51,6 +53,7 @@ __all__ = [
     "Bridge",
     "Evidence",
     "Exact",
+    "GammaForm",
     "Hypothesis",
     "Importance",
     "Laplace",
@@ -58,6 +61,7 @@ __all__ = [
     "LogEvidences",
     "Method",
     "Nested",
+    "ParameterEstimate",
     "PosteriorDraws",
     "as_method",
     "class_probabilities",
@@ -70,5 +74,6 @@ __all__ = [
     "laplace_batch",
     "log_evidences",
     "log_likelihood",
+    "log_scale_evidence",
     "posterior_draws",
 ]

@@ -11,8 +11,9 @@ from weakref import WeakKeyDictionary
 import jax
 import numpy as np
 
-from driftbayes.data.sampling import Displacements
-from driftbayes.data.units import readable
+from driftbayes._typing import FloatArray
+from driftbayes.data._sampling import Displacements
+from driftbayes.data._units import readable
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import (
     ChannelMoments,
@@ -20,11 +21,10 @@ from driftbayes.likelihood import (
     SecondMoments,
     SummedDisplacements,
 )
-from driftbayes.likelihood.engines import Engine, MomentsEngine
-from driftbayes.likelihood.moments import stack_moments
+from driftbayes.likelihood._engines import Engine, MomentsEngine
+from driftbayes.likelihood._moments import stack_moments
 from driftbayes.models import AbstractModel, Needs, Preparation, as_template, preparation
 from driftbayes.models._prepare import EngineName, make_engine, sum_moments
-from driftbayes.typing import FloatArray
 
 Moments: TypeAlias = SecondMoments | ChannelMoments
 AnyDisplacements: TypeAlias = Displacements | ReducedDisplacements | SummedDisplacements

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from driftbayes._precision import in_double_precision
+from driftbayes._typing import FloatArray
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._batch import Batch
-from driftbayes.inference.density import Density
-from driftbayes.inference.evidence import Evidence
-from driftbayes.inference.hypothesis import Hypothesis, points_at
-from driftbayes.inference.newton import Maximum, maximise
-from driftbayes.inference.records import Posterior, make_record
-from driftbayes.inference.search import find_modes
-from driftbayes.inference.stacked_search import stacked_maxima
-from driftbayes.precision import in_double_precision
+from driftbayes.inference._density import Density
+from driftbayes.inference._evidence import Evidence
+from driftbayes.inference._hypothesis import Hypothesis, points_at
+from driftbayes.inference._newton import Maximum, maximise
+from driftbayes.inference._records import Posterior, make_record
+from driftbayes.inference._search import find_modes
+from driftbayes.inference._stacked_search import stacked_maxima
 from driftbayes.priors import Uniform
-from driftbayes.typing import FloatArray
 
 # Largest accepted difference between natural and log parameters, in nats.
 _MAX_DISAGREEMENT = 0.05

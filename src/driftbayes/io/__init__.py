@@ -2,6 +2,7 @@
 
 __all__ = [
     "FORMATS",
+    "ReadOptions",
     "atomic_path",
     "read_dataset",
     "read_scan",
@@ -17,18 +18,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from driftbayes.aliases import lazy
-from driftbayes.data.trajectories import Trajectories, check_tracks
+from driftbayes._aliases import lazy
+from driftbayes._storage import PathLike, atomic_path
+from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.errors import DriftbayesError, expect
-from driftbayes.io.formats import FORMATS, choose, contents_of, may_be_several, read_as
-from driftbayes.io.reading import ReadOptions
-from driftbayes.storage import PathLike, atomic_path
+from driftbayes.io._formats import FORMATS, choose, contents_of, may_be_several, read_as
+from driftbayes.io._reading import ReadOptions
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from driftbayes.io.scans import read_dataset, read_scan, write_dataset, write_scan
+    from driftbayes.io._scans import read_dataset, read_scan, write_dataset, write_scan
 
 _WRITERS = {
     **{".csv": "write_csv", ".csv.gz": "write_csv"},
@@ -38,7 +39,7 @@ _WRITERS = {
 
 
 # Results need modules that reading a table does not.
-__getattr__ = lazy(__name__, {"scans": "read_dataset read_scan write_dataset write_scan"})
+__getattr__ = lazy(__name__, {"_scans": "read_dataset read_scan write_dataset write_scan"})
 
 
 def __dir__() -> list[str]:
@@ -57,7 +58,7 @@ def read_trajectories(
             files of one format are read as one data set: pass a list, a pattern such as
             "tracks/*.csv" or a folder. An xarray Dataset or a pandas DataFrame with the same
             contents also works.
-        **options: Fields of `driftbayes.io.reading.ReadOptions`: `format`, `columns`,
+        **options: Fields of `driftbayes.io.ReadOptions`: `format`, `columns`,
             `length_unit`, `time_unit`, `coordinates`, `frame`, `pixel_size`, `frame_interval`,
             `missing` and `date_order`.
     """
@@ -65,8 +66,8 @@ def read_trajectories(
     if not any(hasattr(path, name) for name in ("data_vars", "columns", "__getitem__")):
         expect(path, str | Path, "path", "one or more file names, an xarray Dataset or a DataFrame")
     if isinstance(path, list | tuple) or may_be_several(path):
-        from driftbayes.io.files import files_of
-        from driftbayes.io.several import read_several
+        from driftbayes.io._files import files_of
+        from driftbayes.io._several import read_several
 
         files = files_of(path)
         if files is not None:
@@ -85,7 +86,7 @@ def write_trajectories(trajectories: Trajectories, path: PathLike) -> None:
         trajectories: The trajectories.
         path: The file; it is written atomically.
     """
-    from driftbayes.io import writing
+    from driftbayes.io import _writing as writing
 
     check_tracks(trajectories)
     getattr(writing, _WRITERS[written_suffix(path)])(trajectories, path)

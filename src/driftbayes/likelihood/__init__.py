@@ -1,24 +1,28 @@
 """Engines that compute Gaussian log-densities; they contain no physics of the models."""
 
-from driftbayes.likelihood.channels import (
+from driftbayes.likelihood._channels import (
     ChannelMoments,
     ChannelTerms,
     Collected,
     channel_moments,
     channel_moments_of,
 )
-from driftbayes.likelihood.engines import Engine
-from driftbayes.likelihood.gaussian import GaussianTerms
-from driftbayes.likelihood.moments import (
+from driftbayes.likelihood._engines import Engine
+from driftbayes.likelihood._gaussian import GaussianTerms
+from driftbayes.likelihood._moments import (
     MEMORY,
     SecondMoments,
     second_moments,
     second_moments_of,
 )
-from driftbayes.likelihood.reduced import ReducedDisplacements, SummedDisplacements
-from driftbayes.likelihood.runs import Context
-from driftbayes.likelihood.sums import Formulas, Sums
-from driftbayes.likelihood.toeplitz import durbin_levinson, toeplitz_displacements
+from driftbayes.likelihood._reduced import ReducedDisplacements, SummedDisplacements
+from driftbayes.likelihood._runs import Context
+from driftbayes.likelihood._sums import Formulas, SlotForms, Sums
+from driftbayes.likelihood._toeplitz import (
+    PredictionFilters,
+    durbin_levinson,
+    toeplitz_displacements,
+)
 
 __all__ = [
     "MEMORY",
@@ -29,8 +33,10 @@ __all__ = [
     "Engine",
     "Formulas",
     "GaussianTerms",
+    "PredictionFilters",
     "ReducedDisplacements",
     "SecondMoments",
+    "SlotForms",
     "SummedDisplacements",
     "Sums",
     "channel_moments",

@@ -15,10 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.aliases import public
-from driftbayes.data.sampling import Displacements
-from driftbayes.errors import DriftbayesError
-from driftbayes.jax_typing import (
+from driftbayes._aliases import public
+from driftbayes._jax_typing import (
     Key,
     LagArray,
     Positions,
@@ -28,6 +26,10 @@ from driftbayes.jax_typing import (
     StateMatrix,
     TimeArray,
 )
+from driftbayes._representation import number
+from driftbayes._typing import FloatArray
+from driftbayes.data._sampling import Displacements
+from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import (
     MEMORY,
     Collected,
@@ -36,10 +38,8 @@ from driftbayes.likelihood import (
     SummedDisplacements,
     toeplitz_displacements,
 )
-from driftbayes.likelihood.sums import SlotForms
+from driftbayes.likelihood._sums import SlotForms
 from driftbayes.models._prepare import EngineName, Kind, Needs
-from driftbayes.representation import number
-from driftbayes.typing import FloatArray
 
 # A conditional variance below this share of the unconditional one is taken as zero.
 _MIN_VARIANCE = 1e-13

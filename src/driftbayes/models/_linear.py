@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import LagArray, Scalar, StateMatrices, StateMatrix, TimeArray
+from driftbayes._jax_typing import LagArray, Scalar, StateMatrices, StateMatrix, TimeArray
 from driftbayes.models._base import AbstractModel
 from driftbayes.models._matrix_exponential import exponential_integrals, noise_covariance
 

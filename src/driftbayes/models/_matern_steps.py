@@ -21,11 +21,11 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import LagArray, Scalar, TimeArray
-from driftbayes.kernels.debye import debye_polynomials
+from driftbayes._jax_typing import LagArray, Scalar, TimeArray
+from driftbayes._kernels.debye import debye_polynomials
+from driftbayes._typing import FloatArray
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._gaussian_mixture import gaussian_spread, gaussian_step_covariance
-from driftbayes.typing import FloatArray
 
 # Debye's series is used above this smoothness.
 _SWITCH = 24.0

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar
+from driftbayes._jax_typing import Scalar
 
 Matrix = Float[Array, "row column"]
 T = TypeVar("T")

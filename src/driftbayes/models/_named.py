@@ -64,15 +64,15 @@ PAIR_LAWS = ("rayleigh", "richardson", "lundgren", "power")
 MODELS = _Models(
     "models",
     {
-        "brownian": "brownian.Brownian",
-        "langevin": "langevin.Langevin",
-        "fractional": "fractional.FractionalBrownian",
-        "confined_brownian": "ornstein.ConfinedBrownian",
-        "second_order": "second_order.SecondOrderLangevin",
-        "matern": "matern.MaternVelocity",
-        "oscillating": "oscillating.OscillatingLangevin",
-        "confined": "confined.ConfinedLangevin",
-        "two_scale": "two_scale.TwoScaleLangevin",
+        "brownian": "_brownian.Brownian",
+        "langevin": "_langevin.Langevin",
+        "fractional": "_fractional.FractionalBrownian",
+        "confined_brownian": "_ornstein.ConfinedBrownian",
+        "second_order": "_second_order.SecondOrderLangevin",
+        "matern": "_matern.MaternVelocity",
+        "oscillating": "_oscillating.OscillatingLangevin",
+        "confined": "_confined.ConfinedLangevin",
+        "two_scale": "_two_scale.TwoScaleLangevin",
     },
 )
 # Stochastic differential equations, whose likelihoods are estimated; not part of "all". Loading a
@@ -80,16 +80,16 @@ MODELS = _Models(
 SDES = _Models(
     "sde",
     {
-        "sde_langevin": "library.langevin",
-        "random_flight": "models.random_flight.random_flight",
-        "nonlinear_friction": "models.friction.nonlinear_friction",
-        "double_well": "models.potential.double_well",
-        "fluctuating_dissipation": "models.dissipation.fluctuating_dissipation",
-        "student_langevin": "models.student.student_langevin",
+        "sde_langevin": "_library.langevin",
+        "random_flight": "_models.random_flight.random_flight",
+        "nonlinear_friction": "_models.friction.nonlinear_friction",
+        "double_well": "_models.potential.double_well",
+        "fluctuating_dissipation": "_models.dissipation.fluctuating_dissipation",
+        "student_langevin": "_models.student.student_langevin",
     },
 )
 # Random walks, with neither a Gaussian density nor an equation of motion; not part of "all".
-WALKS = _Models("models", {"random_walk": "random_walk.RandomWalk"})
+WALKS = _Models("models", {"random_walk": "_random_walk.RandomWalk"})
 
 
 # Module and class of each option, and the names of its parameters.
@@ -110,16 +110,16 @@ _OPTION_CLASSES = {
 def _wrap(model: AbstractModel, option: str, n_dim: int) -> AbstractModel:
     """Return the template of a model with an option, after importing its module."""
     if option == "anisotropic":
-        from driftbayes.models.options.anisotropy import Anisotropic, n_components
+        from driftbayes.models._options.anisotropy import Anisotropic, n_components
 
         return Anisotropic(model, tuple(f"h{i + 1}" for i in range(n_components(n_dim))))
     if option == "common":
-        from driftbayes.models.options.common import common_of
+        from driftbayes.models._options.common import common_of
 
         return common_of(model)
     path, *names = _OPTION_CLASSES[option]
     module, family = path.split(".")
-    wrap = getattr(import_module(f"driftbayes.models.options.{module}"), family)
+    wrap = getattr(import_module(f"driftbayes.models._options.{module}"), family)
     found: AbstractModel = wrap(model, *names)
     return found
 
@@ -174,7 +174,7 @@ def model_named(
         raise DriftbayesError(msg)
     model = plain[0]
     if len(plain) > 1:
-        from driftbayes.models.sums import sum_of
+        from driftbayes.models._sums import sum_of
 
         model = sum_of(plain)
     check_options(text, model, options)
@@ -188,7 +188,7 @@ def model_named(
             f"{text!r} must be a model, with noise or blur at most, and a whole number of classes "
             "after the star, for example brownian*2"
         )
-    from driftbayes.models.options.populations import mixture_of
+    from driftbayes.models._options.populations import mixture_of
 
     mixture = mixture_of(model, int(classes))
     return _TEMPLATES.setdefault(mixture, mixture)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import (
     MEMORY,
@@ -26,8 +26,8 @@ from driftbayes.likelihood import (
     channel_moments,
     second_moments,
 )
-from driftbayes.likelihood.engines import DenseEngine, Engine, FilterEngine, ToeplitzEngine
-from driftbayes.likelihood.runs import Runs, make_runs
+from driftbayes.likelihood._engines import DenseEngine, Engine, FilterEngine, ToeplitzEngine
+from driftbayes.likelihood._runs import Runs, make_runs
 
 if TYPE_CHECKING:
     from driftbayes.data.tangent import Ground
@@ -268,16 +268,16 @@ def make_engine(
             "simulate take it, and nothing else does; leave it out here"
         )
     if way.kind == "jumps":
-        from driftbayes.likelihood.jumps import JumpEngine, check_jumps
+        from driftbayes.likelihood._jumps import JumpEngine, check_jumps
 
         check_jumps(data, needs.model)
         return JumpEngine(data)
     if way.kind == "flow":
-        from driftbayes.likelihood.flow import flow_engine
+        from driftbayes.likelihood._flow import flow_engine
 
         return flow_engine(data, needs.model)
     if way.kind == "together":
-        from driftbayes.likelihood.together import common_engine
+        from driftbayes.likelihood._together import common_engine
 
         return common_engine(
             data,

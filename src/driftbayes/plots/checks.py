@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.checks.describe import deviations_of
+from driftbayes.checks._describe import deviations_of
 from driftbayes.plots.style import COLUMN, GUIDE, INK, colours_of, journal_axes, journal_style
 
 if TYPE_CHECKING:

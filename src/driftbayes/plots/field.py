@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.data.units import readable, readable_unit
-from driftbayes.fields.fit import FieldFit
-from driftbayes.fields.flight_fit import FlightFit
+from driftbayes._representation import number, with_error, with_unit
+from driftbayes.data._units import readable, readable_unit
+from driftbayes.fields._fit import FieldFit
+from driftbayes.fields._flight_fit import FlightFit
 from driftbayes.plots.style import COLOURS, draw_band, inward_ticks, journal_style
-from driftbayes.representation import number, with_error, with_unit
 
 if TYPE_CHECKING:
     import xarray as xr

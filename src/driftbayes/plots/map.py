@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.data.units import readable_time, readable_unit
+from driftbayes._representation import number
+from driftbayes._typing import FloatArray, IntArray
+from driftbayes.data._units import readable_time, readable_unit
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.plots.coast import draw_coast, shrinking
+from driftbayes.plots._coast import draw_coast, shrinking
 from driftbayes.plots.style import journal_axes, journal_figure
-from driftbayes.representation import number
-from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import xarray as xr

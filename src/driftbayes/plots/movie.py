@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes._storage import atomic_path
+from driftbayes._storage.zarr import is_group, open_array
+from driftbayes._typing import FloatArray
 from driftbayes.errors import DriftbayesError
 from driftbayes.plots.style import RC
-from driftbayes.storage import atomic_path
-from driftbayes.storage.zarr import is_group, open_array
 from driftbayes.turbulence.output import SNAPSHOTS, TRAJECTORIES, read_config
-from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.animation import AbstractMovieWriter

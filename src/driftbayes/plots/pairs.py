@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.plots.panels import fill_axes
+from driftbayes.plots._panels import fill_axes
 from driftbayes.plots.scan import label_few
 from driftbayes.plots.style import colours_of, journal_figure
 from driftbayes.relative import PairComparison, PairScan
-from driftbayes.relative.describe import pair_panels, pair_scan_panels
+from driftbayes.relative._describe import pair_panels, pair_scan_panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference.draws import PosteriorDraws, to_datatree
+from driftbayes.inference._draws import PosteriorDraws, to_datatree
 from driftbayes.plots.style import COLUMN, colours_of, journal_style
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.data.units import readable, readable_unit
-from driftbayes.plots.coast import draw_coast, shrinking
+from driftbayes._representation import with_unit
+from driftbayes.data._units import readable, readable_unit
+from driftbayes.plots._coast import draw_coast, shrinking
 from driftbayes.plots.style import INK, inward_ticks, journal_figure
-from driftbayes.prediction.presence import LEVELS, PresenceMap
-from driftbayes.representation import with_unit
+from driftbayes.prediction._presence import LEVELS, PresenceMap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.comparison.describe import as_scan, scan_panels
-from driftbayes.plots.panels import fill_axes
+from driftbayes.comparison._describe import as_scan, scan_panels
+from driftbayes.plots._panels import fill_axes
 from driftbayes.plots.style import (
     GUIDE,
     INK,

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from driftbayes.data.units import readable_unit
+from driftbayes._representation import with_unit
+from driftbayes.data._units import readable_unit
 from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, inward_ticks, journal_figure
-from driftbayes.representation import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from driftbayes.changes.analysis import Segments
+    from driftbayes.changes._analysis import Segments
 
 _MAX_TRACKS = 4
 

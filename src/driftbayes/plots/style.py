@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.representation import COLOURS, GUIDE, INK, MORE_COLOURS, Panel, colours_of
+from driftbayes._representation import COLOURS, GUIDE, INK, MORE_COLOURS, Panel, colours_of
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from driftbayes.typing import FloatArray
+    from driftbayes._typing import FloatArray
 
 COLUMN = (3.4, 2.5)
 # Maximum length of a label on one line along the shorter side of a figure.

@@ -1,10 +1,12 @@
 """Predictions from posteriors, and their scores."""
 
-from driftbayes.prediction.forecast import Forecast, ParticleForecast, ensemble, predict_particles
-from driftbayes.prediction.lost import LostForecast, LostParticles, Region, predict_lost
-from driftbayes.prediction.predict import Prediction, predict
-from driftbayes.prediction.presence import PresenceMap
-from driftbayes.prediction.scores import (
+from driftbayes.prediction._arrival import Arrival, Arrivals
+from driftbayes.prediction._first_passage import brownian_arrival
+from driftbayes.prediction._forecast import Forecast, ParticleForecast, ensemble, predict_particles
+from driftbayes.prediction._lost import LostForecast, LostParticles, Region, predict_lost
+from driftbayes.prediction._predict import Prediction, ScaleMixture, Spread, predict
+from driftbayes.prediction._presence import PresenceMap
+from driftbayes.prediction._scores import (
     Scores,
     TrajectoryScores,
     by_fold,
@@ -12,9 +14,11 @@ from driftbayes.prediction.scores import (
     leave_one_out,
     prequential,
 )
-from driftbayes.prediction.tables import LearnedScores
+from driftbayes.prediction._tables import LearnedScores
 
 __all__ = [
+    "Arrival",
+    "Arrivals",
     "Forecast",
     "LearnedScores",
     "LostForecast",
@@ -23,8 +27,11 @@ __all__ = [
     "Prediction",
     "PresenceMap",
     "Region",
+    "ScaleMixture",
     "Scores",
+    "Spread",
     "TrajectoryScores",
+    "brownian_arrival",
     "by_fold",
     "ensemble",
     "held_out",

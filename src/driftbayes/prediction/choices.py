@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gamma
 
-from driftbayes.data.units import readable, readable_unit
-from driftbayes.prediction.arrival import Arrivals, arrivals
-from driftbayes.prediction.first_passage import Shape
-from driftbayes.prediction.forecast import Forecast
-from driftbayes.prediction.predict import AVERAGE, ScaleMixture
-from driftbayes.prediction.rules import log_score
-from driftbayes.representation import (
+from driftbayes._representation import (
     Card,
     Described,
     Table,
@@ -24,6 +18,12 @@ from driftbayes.representation import (
     with_error,
     with_unit,
 )
+from driftbayes.data._units import readable, readable_unit
+from driftbayes.prediction._arrival import Arrivals, arrivals
+from driftbayes.prediction._first_passage import Shape
+from driftbayes.prediction._forecast import Forecast
+from driftbayes.prediction._predict import AVERAGE, ScaleMixture
+from driftbayes.prediction.rules import log_score
 
 _LEVEL = 0.95
 # Nodes of the integral over distances.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes._typing import FloatArray, StrArray
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
-from driftbayes.prediction.forecast import ParticleForecast
-from driftbayes.typing import FloatArray, StrArray
+from driftbayes.prediction._forecast import ParticleForecast
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf, gamma, i0e, i1e, logsumexp
 
-from driftbayes.prediction.predict import ScaleMixture
-from driftbayes.typing import FloatArray
+from driftbayes._typing import FloatArray
+from driftbayes.prediction._predict import ScaleMixture
 
 # Number of elements (displacement, draw) per block: 16 MB.
 _BLOCK = 2**21

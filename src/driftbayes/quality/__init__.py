@@ -1,6 +1,6 @@
 """Quality control of trajectories: findings are reported, and repaired only on request."""
 
-from driftbayes.quality.checks import (
+from driftbayes.quality._checks import (
     CHECKS,
     AbstractCheck,
     Drogue,
@@ -12,7 +12,7 @@ from driftbayes.quality.checks import (
     Spikes,
     Stuck,
 )
-from driftbayes.quality.report import (
+from driftbayes.quality._report import (
     DEFAULT,
     QualityReport,
     applied,

@@ -1,18 +1,18 @@
 """Relative dispersion: pairs of particles and how they separate."""
 
-from driftbayes.relative import describe as _describe  # noqa: F401  (registers descriptions)
-from driftbayes.relative.analysis import (
+from driftbayes.relative import _describe  # noqa: F401  (registers descriptions)
+from driftbayes.relative._analysis import (
     PairComparison,
     PairScan,
     compare_pairs,
     pairs,
     scan_pairs,
 )
-from driftbayes.relative.density import log_separation_density
-from driftbayes.relative.models import LAWS, Lundgren, PowerLaw, Rayleigh, Richardson
-from driftbayes.relative.replicas import replicate
-from driftbayes.relative.separations import Separations, separations
-from driftbayes.relative.statistics import PairStatistics, pair_statistics
+from driftbayes.relative._density import log_separation_density
+from driftbayes.relative._models import LAWS, Lundgren, PowerLaw, Rayleigh, Richardson
+from driftbayes.relative._replicas import replicate
+from driftbayes.relative._separations import Separations, separations
+from driftbayes.relative._statistics import PairStatistics, pair_statistics
 
 __all__ = [
     "LAWS",

@@ -14,15 +14,15 @@ from jaxtyping import Array
 from scipy.special import chdtrc, expit
 from scipy.stats import chisquare
 
+from driftbayes._representation import plain
+from driftbayes._typing import FloatArray
 from driftbayes._version import __version__
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import Status
 from driftbayes.inference import QUANTILES, Batch, Hypothesis, evidence_batch
 from driftbayes.plots.style import COLOURS, GUIDE, journal_figure
-from driftbayes.representation import plain
 from driftbayes.reproduce.langevin import hypotheses as unit_hypotheses
 from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner, StudyResult
-from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

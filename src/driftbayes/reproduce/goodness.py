@@ -12,18 +12,18 @@ import jax
 import numpy as np
 from scipy import stats
 
+from driftbayes._typing import FloatArray
 from driftbayes._version import __version__
 from driftbayes.checks import check_fit
-from driftbayes.checks.check import LEVEL
+from driftbayes.checks._check import LEVEL
 from driftbayes.comparison import make_hypotheses
-from driftbayes.data.sampling import Displacements, displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status, did_you_mean
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named
 from driftbayes.plots.style import COLOURS, GUIDE, INK, journal_figure
 from driftbayes.reproduce.study import DEFAULT_RUNNER, Job, Runner, StudyResult
-from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from driftbayes._jax_typing import Key
+from driftbayes._typing import FloatArray
 from driftbayes.comparison import Scan, scan_displacements
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.inference import Hypothesis
-from driftbayes.jax_typing import Key
 from driftbayes.models import Brownian, Langevin
 from driftbayes.plots.scan import plot_log_bayes_factor, plot_log_occam_factor, plot_parameter
 from driftbayes.plots.style import INK, journal_figure
@@ -29,7 +30,6 @@ from driftbayes.reproduce.study import (
     log_bayes_factors,
     yes,
 )
-from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -11,14 +11,14 @@ import jax
 import numpy as np
 from scipy.special import softmax
 
+from driftbayes._typing import FloatArray
 from driftbayes._version import __version__
 from driftbayes.comparison import make_hypotheses
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Evidence, Hypothesis, evidence, evidence_batch
 from driftbayes.plots.style import INK, journal_figure
 from driftbayes.reproduce.study import DEFAULT_RUNNER, Job, Runner, StudyResult
-from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

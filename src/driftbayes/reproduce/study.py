@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from driftbayes._processes import environment
+from driftbayes._storage import atomic_path
+from driftbayes._typing import FloatArray
 from driftbayes._version import __version__
 from driftbayes.comparison import Scan
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import write_scan
-from driftbayes.processes import environment
-from driftbayes.storage import atomic_path
-from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,31 +2,31 @@
 
 from typing import TYPE_CHECKING
 
-from driftbayes.aliases import lazy
+from driftbayes._aliases import lazy
 
 if TYPE_CHECKING:
-    from driftbayes.sde.filter import Filter
-    from driftbayes.sde.law import Hidden
-    from driftbayes.sde.likelihood import EnsembleDensity, KalmanDensity, ParticleDensity
-    from driftbayes.sde.model import SDE
-    from driftbayes.sde.models.dissipation import fluctuating_dissipation
-    from driftbayes.sde.models.friction import nonlinear_friction
-    from driftbayes.sde.models.potential import double_well, in_potential
-    from driftbayes.sde.models.random_flight import random_flight
-    from driftbayes.sde.models.student import student_langevin
+    from driftbayes.sde._filter import Filter
+    from driftbayes.sde._law import Hidden
+    from driftbayes.sde._likelihood import EnsembleDensity, KalmanDensity, ParticleDensity
+    from driftbayes.sde._model import SDE
+    from driftbayes.sde._models.dissipation import fluctuating_dissipation
+    from driftbayes.sde._models.friction import nonlinear_friction
+    from driftbayes.sde._models.potential import double_well, in_potential
+    from driftbayes.sde._models.random_flight import random_flight
+    from driftbayes.sde._models.student import student_langevin
 
 __getattr__ = lazy(
     __name__,
     {
-        "filter": "Filter",
-        "law": "Hidden",
-        "likelihood": "EnsembleDensity KalmanDensity ParticleDensity",
-        "model": "SDE",
-        "models.dissipation": "fluctuating_dissipation",
-        "models.friction": "nonlinear_friction",
-        "models.potential": "double_well in_potential",
-        "models.random_flight": "random_flight",
-        "models.student": "student_langevin",
+        "_filter": "Filter",
+        "_law": "Hidden",
+        "_likelihood": "EnsembleDensity KalmanDensity ParticleDensity",
+        "_model": "SDE",
+        "_models.dissipation": "fluctuating_dissipation",
+        "_models.friction": "nonlinear_friction",
+        "_models.potential": "double_well in_potential",
+        "_models.random_flight": "random_flight",
+        "_models.student": "student_langevin",
     },
 )
 

@@ -2,6 +2,8 @@
 
 __all__ = [
     "SIMULATORS",
+    "Dispersion",
+    "Estimate",
     "GridExport",
     "GriddedDispersion",
     "Recommendation",
@@ -14,11 +16,12 @@ __all__ = [
 from collections.abc import Callable
 
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.simulators.grid_files import GridExport, export_grid
-from driftbayes.simulators.gridded import GriddedDispersion
-from driftbayes.simulators.map_files import gridded
-from driftbayes.simulators.recommend import Recommendation, recommend
-from driftbayes.simulators.texts import json_text, opendrift_text, parcels3_text, parcels_text
+from driftbayes.simulators._grid_files import GridExport, export_grid
+from driftbayes.simulators._gridded import GriddedDispersion
+from driftbayes.simulators._long_time import Dispersion, Estimate
+from driftbayes.simulators._map_files import gridded
+from driftbayes.simulators._recommend import Recommendation, recommend
+from driftbayes.simulators._texts import json_text, opendrift_text, parcels3_text, parcels_text
 
 SIMULATORS: dict[str, Callable[[Recommendation], str]] = {
     "parcels": parcels_text,

@@ -2,18 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from driftbayes.aliases import lazy
+from driftbayes._aliases import lazy
 
 if TYPE_CHECKING:
-    from driftbayes.streaming.scan import (
+    from driftbayes.streaming._scan import (
         StreamOptions,
         check_streamable,
         sample_file,
         scan_tally,
         tally_file,
     )
-    from driftbayes.streaming.tally import Tally, TallySpec, tally_of
-    from driftbayes.streaming.workers import Workers
+    from driftbayes.streaming._tally import Tally, TallySpec, tally_of
+    from driftbayes.streaming._workers import Workers
 
 __all__ = [
     "StreamOptions",
@@ -31,9 +31,9 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "scan": "StreamOptions check_streamable sample_file scan_tally tally_file",
-        "tally": "Tally TallySpec tally_of",
-        "workers": "Workers",
+        "_scan": "StreamOptions check_streamable sample_file scan_tally tally_file",
+        "_tally": "Tally TallySpec tally_of",
+        "_workers": "Workers",
     },
 )
 

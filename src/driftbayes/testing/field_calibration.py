@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.data.sampling import Displacements
+from driftbayes._typing import FloatArray
+from driftbayes.data._sampling import Displacements
 from driftbayes.fields import (
     AveragedFit,
     FieldPriors,
@@ -27,7 +28,6 @@ from driftbayes.testing.known_fields import (
     wave,
     wavy,
 )
-from driftbayes.typing import FloatArray
 
 _WALLS_1D = {"walls": [[0.0], [1.0]]}
 _WALLS_2D = {"walls": [[0.0, 0.0], [1.0, 1.0]]}

@@ -24,8 +24,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from driftbayes.data.sampling import Displacements
-from driftbayes.typing import FloatArray
+from driftbayes._typing import FloatArray
+from driftbayes.data._sampling import Displacements
 
 KAPPA = 1e-2
 SIGMA, TIME = 0.05, 1.0

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from hypothesis import strategies as st
 
-from driftbayes.data.sampling import Displacements
+from driftbayes.data._sampling import Displacements
 from driftbayes.models import AbstractModel, Brownian, Langevin
 from driftbayes.testing import reference
 

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.inference.target import AbstractTarget
-from driftbayes.jax_typing import Leaf, Scalar
+from driftbayes._jax_typing import Leaf, Scalar
+from driftbayes._precision import as_leaf
+from driftbayes._typing import FloatArray
+from driftbayes.inference._target import AbstractTarget
 from driftbayes.models import Brownian, Langevin
 from driftbayes.models._base import AbstractModel, Parameter
-from driftbayes.precision import as_leaf
-from driftbayes.typing import FloatArray
 
 
 def _log_normal(z: FloatArray, mean: FloatArray | float, sd: FloatArray) -> FloatArray:

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from driftbayes.jax_typing import Scalar
+from driftbayes._jax_typing import Scalar
+from driftbayes._typing import IntArray
 from driftbayes.turbulence.flow import Flow, FlowState, ab3_increment
 from driftbayes.turbulence.grid import Grid, Modes, Points
-from driftbayes.typing import IntArray
 
 
 def energy_mean(grid: Grid, zeta: Modes) -> Scalar:

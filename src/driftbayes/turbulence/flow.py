@@ -30,6 +30,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Int, UInt32
 from numpy.typing import NDArray
 
+from driftbayes._typing import FloatArray
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.forcing import Forcing
 from driftbayes.turbulence.grid import (
@@ -41,7 +42,6 @@ from driftbayes.turbulence.grid import (
     scaled,
 )
 from driftbayes.turbulence.noise import key_words
-from driftbayes.typing import FloatArray
 
 Filter = Literal["per-step", "rate", "none"]
 Precision = Literal["double", "single"]

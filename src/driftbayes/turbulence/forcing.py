@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int, UInt32
 
+from driftbayes._typing import FloatArray, IntArray
 from driftbayes.errors import DriftbayesError
 from driftbayes.turbulence.grid import Grid, Modes
 from driftbayes.turbulence.noise import complex_normal
-from driftbayes.typing import FloatArray, IntArray
 
 # Relative variance of the vorticity kick as a function of |k|.
 SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {

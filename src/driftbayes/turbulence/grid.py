@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
+from driftbayes._typing import FloatArray
 from driftbayes.errors import DriftbayesError
-from driftbayes.typing import FloatArray
 
 _MIN_POINTS = 8
 # Transform on the half-plane; velocity or another complex field at the points.

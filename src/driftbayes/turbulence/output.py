@@ -23,11 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from driftbayes._storage import atomic_path
+from driftbayes._storage.atomic import write_netcdf
+from driftbayes._storage.zarr import create_group, open_array
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError, warn
-from driftbayes.storage import atomic_path
-from driftbayes.storage.atomic import write_netcdf
-from driftbayes.storage.zarr import create_group, open_array
 from driftbayes.turbulence.budgets import ROW, Spectra
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.flow import FlowState

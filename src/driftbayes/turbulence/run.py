@@ -22,8 +22,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
 
+from driftbayes._storage.leftovers import sweep
 from driftbayes.errors import DriftbayesError, warn
-from driftbayes.storage.leftovers import sweep
 from driftbayes.turbulence.budgets import ROW, Spectra, diagnostics_row, shells, spectra
 from driftbayes.turbulence.config import GIVEN, RunConfig
 from driftbayes.turbulence.flow import Flow, FlowState

@@ -1,7 +1,7 @@
 """Scores of ensembles of simulated trajectories against observed ones."""
 
-from driftbayes.verification import describe
-from driftbayes.verification.cases import Cases, match_cases
-from driftbayes.verification.scores import EnsembleScore, EnsembleScores, score_cases
+from driftbayes.verification import _describe  # noqa: F401  (registers descriptions)
+from driftbayes.verification._cases import Cases, match_cases
+from driftbayes.verification._scores import EnsembleScore, EnsembleScores, score_cases
 
-__all__ = ["Cases", "EnsembleScore", "EnsembleScores", "describe", "match_cases", "score_cases"]
+__all__ = ["Cases", "EnsembleScore", "EnsembleScores", "match_cases", "score_cases"]

@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from driftbayes.aliases import lazy
+from driftbayes._aliases import lazy
 
 if TYPE_CHECKING:
-    from driftbayes.data.sampling import Cut
-    from driftbayes.workflow.analyses import Scales, compare, scan, suggested_taus
-    from driftbayes.workflow.backtests import backtest, recommend
-    from driftbayes.workflow.changes import segments
-    from driftbayes.workflow.examples import example, write_example
-    from driftbayes.workflow.fields import field
-    from driftbayes.workflow.fits import (
+    from driftbayes.data._sampling import Cut
+    from driftbayes.workflow._analyses import Scales, compare, scan, suggested_taus
+    from driftbayes.workflow._backtests import backtest, recommend
+    from driftbayes.workflow._changes import segments
+    from driftbayes.workflow._examples import example, write_example
+    from driftbayes.workflow._fields import field
+    from driftbayes.workflow._fits import (
         bootstrap,
         check,
         map,
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
         sensitivity,
         simulate,
     )
-    from driftbayes.workflow.overview import Overview, info
-    from driftbayes.workflow.presence import presence
-    from driftbayes.workflow.reading import Blocks, FileInBlocks, open_scan, read
-    from driftbayes.workflow.verification import score_ensembles
+    from driftbayes.workflow._overview import Overview, info
+    from driftbayes.workflow._presence import presence
+    from driftbayes.workflow._reading import Blocks, FileInBlocks, open_scan, read
+    from driftbayes.workflow._verification import score_ensembles
 
 __all__ = [
     "Blocks",
@@ -57,15 +57,15 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "backtests": "backtest recommend",
-        "analyses": "Cut Scales compare scan suggested_taus",
-        "changes": "segments",
-        "examples": "example write_example",
-        "fields": "field",
-        "fits": "bootstrap check map predict score sensitivity simulate",
-        "overview": "Overview info trajectories_card",
-        "presence": "presence",
-        "reading": "Blocks FileInBlocks open_scan read",
-        "verification": "score_ensembles",
+        "_backtests": "backtest recommend",
+        "_analyses": "Cut Scales compare scan suggested_taus",
+        "_changes": "segments",
+        "_examples": "example write_example",
+        "_fields": "field",
+        "_fits": "bootstrap check map predict score sensitivity simulate",
+        "_overview": "Overview info trajectories_card",
+        "_presence": "presence",
+        "_reading": "Blocks FileInBlocks open_scan read",
+        "_verification": "score_ensembles",
     },
 )

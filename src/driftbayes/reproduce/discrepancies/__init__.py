@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from driftbayes._representation import plain
 from driftbayes._version import __version__
 from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, journal_figure
-from driftbayes.representation import plain
-from driftbayes.reproduce.discrepancies.forcing import ForcingReadings, forcing_readings
-from driftbayes.reproduce.discrepancies.halfplane import SpuriousMode, spurious_mode
-from driftbayes.reproduce.discrepancies.labels import MislabelledTau, mislabelled_tau
-from driftbayes.reproduce.discrepancies.published import K_F, TAU_ZETA
-from driftbayes.reproduce.discrepancies.schemes import ParticleScheme, particle_scheme
+from driftbayes.reproduce.discrepancies._forcing import ForcingReadings, forcing_readings
+from driftbayes.reproduce.discrepancies._halfplane import SpuriousMode, spurious_mode
+from driftbayes.reproduce.discrepancies._labels import MislabelledTau, mislabelled_tau
+from driftbayes.reproduce.discrepancies._published import K_F, TAU_ZETA
+from driftbayes.reproduce.discrepancies._schemes import ParticleScheme, particle_scheme
 from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner, StudyResult
 
 if TYPE_CHECKING:

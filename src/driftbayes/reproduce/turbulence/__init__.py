@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from driftbayes._typing import FloatArray
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.reproduce.study import (
@@ -22,7 +23,6 @@ from driftbayes.reproduce.turbulence.analysis import Analysis, Realisation, anal
 from driftbayes.reproduce.turbulence.claims import claims, spectrum_slope
 from driftbayes.reproduce.turbulence.figures import all_figures
 from driftbayes.reproduce.turbulence.results import load_results, simulate, write_results
-from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

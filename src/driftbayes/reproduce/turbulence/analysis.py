@@ -18,11 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import toeplitz
 
+from driftbayes._representation import plain
+from driftbayes._typing import FloatArray
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import ReducedDisplacements
 from driftbayes.models import Langevin
-from driftbayes.representation import plain
 from driftbayes.reproduce.study import along_tau, jackknife_variance
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Scaling
 from driftbayes.reproduce.turbulence.results import Results
@@ -35,7 +36,6 @@ from driftbayes.reproduce.turbulence.summary import (
     pack,
     reduced,
 )
-from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr

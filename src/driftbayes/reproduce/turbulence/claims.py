@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
+from driftbayes._typing import FloatArray
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.models import Langevin
 from driftbayes.reproduce.study import Claim, along_tau, log_bayes_factors, yes
 from driftbayes.reproduce.turbulence.analysis import Analysis, Realisation, data_sets
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.summary import both_models
-from driftbayes.typing import FloatArray
 
 _UNIT = PUBLISHED.eddy_turnover_time
 _PRIOR_KAPPA = PUBLISHED.u_rms**2 * _UNIT

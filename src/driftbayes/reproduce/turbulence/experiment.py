@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from driftbayes._typing import IntArray
 from driftbayes.turbulence.config import RunConfig
-from driftbayes.typing import IntArray
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes._typing import FloatArray
 from driftbayes.plots.style import (
     COLOURS,
     GUIDE,
@@ -31,7 +32,6 @@ from driftbayes.reproduce.turbulence.analysis import (
 )
 from driftbayes.reproduce.turbulence.claims import log_slope
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
-from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from driftbayes._representation import plain
+from driftbayes._typing import FloatArray
 from driftbayes._version import __version__
 from driftbayes.comparison import scan_displacements
 from driftbayes.errors import DriftbayesError, did_you_mean
@@ -15,12 +17,10 @@ from driftbayes.inference import Evidence, Hypothesis
 from driftbayes.models import MODELS
 from driftbayes.plots.style import GUIDE, journal_figure
 from driftbayes.priors import scaling_priors
-from driftbayes.representation import plain
 from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner, StudyResult
 from driftbayes.reproduce.turbulence.analysis import data_sets
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED
 from driftbayes.reproduce.turbulence.results import Results, load_results
-from driftbayes.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,11 +10,11 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from driftbayes._storage.atomic import write_netcdf
 from driftbayes.errors import DriftbayesError
 from driftbayes.reproduce.study import DEFAULT_RUNNER, Runner
 from driftbayes.reproduce.turbulence.experiment import PAPER, Experiment, Scaling
 from driftbayes.reproduce.turbulence.summary import condense, summarise_branches, summarise_run
-from driftbayes.storage.atomic import write_netcdf
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.output import CONFIG
 from driftbayes.turbulence.run import resume, run

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes._storage.zarr import open_array
+from driftbayes._typing import FloatArray, IntArray
 from driftbayes._version import __version__
 from driftbayes.comparison import Scan, scan_displacements
-from driftbayes.data.sampling import Displacements
-from driftbayes.data.trajectories import Trajectories
+from driftbayes.data._sampling import Displacements
+from driftbayes.data._trajectories import Trajectories
 from driftbayes.diagnostics import diagnose
 from driftbayes.inference import Hypothesis
 from driftbayes.io import read_trajectories
 from driftbayes.likelihood import ReducedDisplacements
-from driftbayes.likelihood.reduced import window_moments
+from driftbayes.likelihood._reduced import window_moments
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import scaling_priors
 from driftbayes.reproduce.study import along_tau, log_bayes_factors
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Experiment, strides
-from driftbayes.storage.zarr import open_array
 from driftbayes.turbulence.budgets import Spectra
 from driftbayes.turbulence.config import RunConfig
 from driftbayes.turbulence.output import DIAGNOSTICS, SNAPSHOTS, SPECTRA, read_config
-from driftbayes.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import xarray as xr

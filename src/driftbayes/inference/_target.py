@@ -1,0 +1,92 @@
+"""Targets of samplers: prior and likelihood at many unconstrained points at once."""
+
+__all__ = ["AbstractTarget", "Guide", "PosteriorTarget", "components_of", "finite"]
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftbayes._typing import FloatArray
+from driftbayes.inference._density import Density
+from driftbayes.inference._hypothesis import prior_quantiles
+from driftbayes.inference._newton import covariance
+from driftbayes.inference._proposals import Components
+from driftbayes.inference._search import Modes
+
+# Largest standard deviation of a Gaussian at a mode: flat directions would be wider.
+_MAX_WIDTH = 3.0
+
+
+class AbstractTarget(ABC):
+    r"""A posterior, normalised by its evidence $Z = \int L(z)\,\pi(z)\,\mathrm dz$."""
+
+    @property
+    @abstractmethod
+    def n_dim(self) -> int:
+        """Number of coordinates."""
+
+    @abstractmethod
+    def log_densities(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Compute ln π(z), normalised, and ln L(z) at many points.
+
+        Args:
+            z: Points, (point, parameter).
+
+        Returns:
+            Two arrays (point,); minus infinity, never NaN, where the model is impossible.
+        """
+
+    @abstractmethod
+    def sample_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw n points from π, (point, parameter)."""
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorTarget(AbstractTarget):
+    """A hypothesis and its data, in the unconstrained coordinates of the priors.
+
+    Args:
+        density: Joint density of data and parameters.
+    """
+
+    density: Density
+
+    @property
+    def n_dim(self) -> int:
+        return len(self.density.hypothesis.names)
+
+    def log_densities(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        points = self.density.at(z)
+        log_prior = (points.log_priors + points.log_jacobians).sum(axis=1)
+        return finite(log_prior), finite(points.log_likelihood)
+
+    def sample_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
+        return prior_quantiles(self.density.hypothesis, rng.random((n, self.n_dim)))
+
+
+def finite(values: FloatArray) -> FloatArray:
+    """Replace values that are not finite by minus infinity."""
+    return np.where(np.isfinite(values), values, -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Guide:
+    """A Gaussian near the posterior, around which chains start.
+
+    Args:
+        center: The mode of the density of z.
+        factor: Lower-triangular factor of the covariance of a Gaussian of the same curvature.
+    """
+
+    center: FloatArray
+    factor: FloatArray
+
+
+def components_of(modes: Modes) -> Components:
+    """Make Gaussians at all modes of the posterior."""
+    centers = np.stack([mode.z for mode in modes.every])
+    factors = np.linalg.cholesky(
+        np.stack([covariance(mode.hessian, _MAX_WIDTH) for mode in modes.every])
+    )
+    return Components(centers, factors, modes.log_mass)

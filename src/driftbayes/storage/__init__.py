@@ -1,6 +1,0 @@
-"""Write files atomically."""
-
-__all__ = ["Outputs", "PathLike", "atomic_path", "atomic_paths"]
-
-from driftbayes.storage.atomic import atomic_path, atomic_paths
-from driftbayes.storage.outputs import Outputs, PathLike
