@@ -238,7 +238,7 @@ def _actions(
         }
         if "scatter" in estimates:
             estimates["scatter"] = Estimate(0.3, 0.01, 0.3, 0.3, "")
-        dispersion(hypothesis.name, estimates)
+        dispersion(hypothesis.model, estimates)
 
     return {
         "likelihood": likelihood,

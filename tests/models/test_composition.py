@@ -36,6 +36,17 @@ class Values:
             setattr(self, name, 0.1 + 0.05 * i)
 
 
+def test_a_model_knows_its_core_and_its_options():
+    for name in (*CHAINS, "langevin+blur+noise+mean", "brownian+noise*3"):
+        model = model_named(name, MODELS)
+        core, *options = name.partition("*")[0].split("+")
+        assert (model.core.name, list(model.options)) == (core, options)
+        assert model.is_mixture == ("*" in name)
+        assert model.diffusivity == ("kappa" if core == "brownian" else "k")
+    assert model_named("langevin&confined", MODELS).diffusivity is None
+    assert model_named("confined+noise", MODELS).diffusivity is None
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_name_and_a_composition_are_the_same_model(name):

@@ -24,7 +24,7 @@ from driftbayes.comparison import make_hypotheses, scan_hypotheses
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.models import MODELS, Langevin, model_named
 from driftbayes.simulators import SIMULATORS, export, recommend
-from driftbayes.simulators._long_time import DIFFUSIVITY, Estimate, parts_of
+from driftbayes.simulators._long_time import Estimate
 from driftbayes.simulators._recommend import Recommendation
 from driftbayes.testing import reference
 
@@ -116,8 +116,11 @@ def test_the_command_knows_all_simulators():
     assert set(command.SIMULATORS) == set(SIMULATORS)
 
 
+DISPERSING = ("brownian", "langevin", "second_order", "oscillating", "two_scale", "matern")
+
+
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", DIFFUSIVITY)
+@pytest.mark.parametrize("name", DISPERSING)
 def test_what_is_called_a_diffusivity_is_one(name):
     model = MODELS[name]
     one = model(**{parameter: 0.5 for parameter in model.parameters})
@@ -127,7 +130,7 @@ def test_what_is_called_a_diffusivity_is_one(name):
 
 def test_models_that_do_not_disperse_give_no_diffusivity():
     estimate = Estimate(1.0, 0.1, 1.0, 1.0, "m²/s")
-    for name in set(MODELS) - set(DIFFUSIVITY):
+    for name in set(MODELS) - set(DISPERSING):
         one = Recommendation(name, {"kappa": estimate, "k": estimate}, 1, 1, 2, 1, (), {})
         with pytest.raises(DriftbayesError, match="has no single long-time diffusivity"):
             export(one, "opendrift")
@@ -232,17 +235,17 @@ def recommended(name, n_dim=2, **changes):
 
 def diffusivities(name):
     """Along both axes, by hand."""
-    _, options, is_mixture = parts_of(name)
+    model = model_named(name, MODELS)
     k = VALUES["kappa"]
-    if "anisotropic" in options:
+    if "anisotropic" in model.options:
         h = np.array([[VALUES["h1"], VALUES["h2"]], [VALUES["h2"], -VALUES["h1"]]]) / np.sqrt(2)
         values, vectors = np.linalg.eigh(h)
         return k * np.diag(vectors @ np.diag(np.exp(values)) @ vectors.T)
-    if "scatter" in options:
+    if "scatter" in model.options:
         # E[1/g] of a gamma density of shape a and mean 1, by quadrature.
         a = 1 / VALUES["scatter"] ** 2
         k = k * quad(lambda g: stats.gamma(a, scale=1 / a).pdf(g) / g, 0, np.inf)[0]
-    if is_mixture:
+    if model.is_mixture:
         share = VALUES["share_2"]
         k = (1 - share) * k + share * VALUES["ratio_2"] * k
     return np.array([k, k])
@@ -282,8 +285,9 @@ def random_flight(gamma, dt, n=40_000):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name, _ in families()])
 def test_exported_numbers_spread_particles_as_the_model_does_or_are_refused(name):
-    one, base = recommended(name), parts_of(name).base
-    if base not in DIFFUSIVITY:
+    one, model = recommended(name), model_named(name, MODELS)
+    base = model.core.name
+    if model.diffusivity is None:
         for simulator in ("parcels", "parcels3", "opendrift"):
             with pytest.raises(DriftbayesError, match="has no single long-time diffusivity"):
                 export(one, simulator)
@@ -317,7 +321,7 @@ def test_exported_numbers_spread_particles_as_the_model_does_or_are_refused(name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n, _ in families() if parts_of(n).base in DIFFUSIVITY])
+@pytest.mark.parametrize("name", [n for n, _ in families() if model_named(n, MODELS).diffusivity])
 def test_what_is_exported_is_the_growth_of_the_model_s_own_simulation(name):
     import jax
 

@@ -296,7 +296,8 @@ def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> Seg
     name, priors = hypothesis.name, hypothesis.priors
     if name not in MODELS_THAT_CHANGE:
         known, advice = ", ".join(MODELS_THAT_CHANGE), "use brownian and --noise (noise= of read)"
-        extra = f"; for a known measurement error {advice}" if "+noise" in name else ""
+        is_noisy = "noise" in hypothesis.model.options
+        extra = f"; for a known measurement error {advice}" if is_noisy else ""
         raise DriftbayesError(f"unsupported model {name!r} for segments; use one of {known}{extra}")
     if name != "brownian" and has_error:
         raise DriftbayesError(

@@ -302,12 +302,12 @@ class Comparison(Described):
         """
         found: dict[str, dict[str, float]] = {}
         for option in _SHARING:
-            # Models with the option, by their name without it.
-            bases = {
-                "+".join(part for part in name.split("+") if part != option): e
-                for name, e in self.evidences.items()
-                if option in name.split("+") and name not in self.without_evidence
-            }
+            # Models with the option, which is always the outermost, by their name without it.
+            bases = {}
+            for name, e in self.evidences.items():
+                model: Any = e.hypothesis.model
+                if option in model.options and name not in self.without_evidence:
+                    bases[model.base.name] = e
             ranked = [e for e in self._ranked if e.name in bases][:2]
             if len(ranked) == 2:
                 best, other = ranked

@@ -104,6 +104,12 @@ class AbstractModel(eqx.Module):
     # The parameter that multiplies every covariance and can be integrated out exactly.
     scale_parameter: ClassVar[str]
     limit: ClassVar[str]
+    # The parameter that is the long-time diffusivity; None if there is none.
+    diffusivity: ClassVar[str | None] = None
+    # Names of the options around the plain model, the outermost last.
+    options: ClassVar[tuple[str, ...]] = ()
+    # Whether trajectories belong to several classes.
+    is_mixture: ClassVar[bool] = False
     # Whether the density is Gaussian with a covariance that the scale multiplies.
     is_gaussian: ClassVar[bool] = True
     # Whether `transition` and `initial_covariance` exist; otherwise irregular times need the dense
@@ -132,6 +138,11 @@ class AbstractModel(eqx.Module):
     is_turning: ClassVar[bool] = False
     # Whether a model that distinguishes axes needs the same axes for all particles.
     shares_axes: ClassVar[bool] = True
+
+    @property
+    def core(self) -> "AbstractModel":
+        """The plain model inside all options."""
+        return self
 
     @property
     def shares_motion(self) -> bool:

@@ -49,6 +49,7 @@ class Brownian(AbstractIndependent):
     }
     moves_by_generator: ClassVar[bool] = True
     scale_parameter: ClassVar[str] = "kappa"
+    diffusivity: ClassVar[str | None] = "kappa"
     limit: ClassVar[str] = "the simplest model"
 
     def transition(self, interval: Scalar) -> StateMatrices:

@@ -39,6 +39,7 @@ class Langevin(AbstractModel):
     }
     moves_by_generator: ClassVar[bool] = True
     scale_parameter: ClassVar[str] = "k"
+    diffusivity: ClassVar[str | None] = "k"
     limit: ClassVar[str] = "brownian, as gamma·tau → ∞"
 
     def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:

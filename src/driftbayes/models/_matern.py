@@ -64,6 +64,7 @@ class MaternVelocity(AbstractModel):
         "k": Parameter("k", "long-time diffusivity, Var(Δx_i) → 2kτ per axis", 2, -1),
     }
     scale_parameter: ClassVar[str] = "k"
+    diffusivity: ClassVar[str | None] = "k"
     limit: ClassVar[str] = "langevin, at smoothness = 1/2"
     has_state_space: ClassVar[bool] = False
     has_many_nodes: ClassVar[bool] = True

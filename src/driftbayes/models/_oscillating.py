@@ -49,6 +49,7 @@ class OscillatingLangevin(AbstractLinearModel):
         "k": Parameter("k", "long-time diffusivity, Var(Δx_i) → 2kτ per axis", 2, -1),
     }
     scale_parameter: ClassVar[str] = "k"
+    diffusivity: ClassVar[str | None] = "k"
     limit: ClassVar[str] = "langevin, as omega → 0"
     memory: ClassVar[int | None] = None
 

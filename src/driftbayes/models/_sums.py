@@ -79,6 +79,10 @@ class Sum(AbstractSum):
     )
     parameters: ClassVar[dict[str, Parameter]] = fact(lambda self: _parameters(self.models))
     scale_parameter: ClassVar[str] = "k"
+    # Diffusivities of independent motions add up, if none of them is confined.
+    diffusivity: ClassVar[str | None] = fact(
+        lambda self: "k" if all(model.diffusivity for model in self.models) else None
+    )
     limit: ClassVar[str] = fact(
         lambda self: f"{self.models[0].name}, as share_{self.models[1].name} → 0"
     )

@@ -48,6 +48,7 @@ class TwoScaleLangevin(AbstractSum):
     }
     moves_by_generator: ClassVar[bool] = True
     scale_parameter: ClassVar[str] = "k"
+    diffusivity: ClassVar[str | None] = "k"
     limit: ClassVar[str] = "langevin, as share → 0"
     memory: ClassVar[int | None] = None
 

@@ -351,7 +351,7 @@ def _check_size(
     steps: Sequence[SimultaneousSteps], models: Sequence[AbstractModel], data: Displacements
 ) -> None:
     """Raise an error if the prediction would take too much memory."""
-    if all(model.name.startswith("brownian") for model in models):
+    if all(model.core.name == "brownian" for model in models):
         return
     axes = data.n_dim if any("divergence" in model.parameters for model in models) else 1
     if sum(2 * (axes * len(step.runs)) ** 2 for step in steps) > _MAX_ENTRIES:

@@ -1,10 +1,10 @@
 """Long-time diffusivity of a model with options: that of a random walk of equal spread."""
 
-__all__ = ["DIFFUSIVITY", "Dispersion", "Estimate", "dispersion", "observation_notes", "parts_of"]
+__all__ = ["Dispersion", "Estimate", "dispersing_models", "dispersion", "observation_notes"]
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +12,8 @@ from driftbayes._precision import in_double_precision
 from driftbayes._representation import number, with_error
 from driftbayes._typing import FloatArray
 from driftbayes.errors import DriftbayesError
-from driftbayes.models import MODELS, model_named
+from driftbayes.models import MODELS, AbstractModel, model_named
 
-# The parameter that is the long-time diffusivity, for the models that have one.
-DIFFUSIVITY = {
-    "brownian": "kappa",
-    **dict.fromkeys(("langevin", "second_order", "oscillating", "two_scale", "matern"), "k"),
-}
 # Minimum distance of the scatter from 1, where the mean is infinite, in standard deviations.
 _MIN_SIGMAS = 3.0
 # Minimum relative size of off-diagonal elements that are noted.
@@ -42,28 +37,6 @@ class Estimate:
     low: float
     high: float
     unit: str
-
-
-class Parts(NamedTuple):
-    """Parts of a model's name.
-
-    Args:
-        base: The model without options, or several joined by `&`.
-        options: Its options.
-        is_mixture: Whether trajectories belong to several classes.
-    """
-
-    base: str
-    options: tuple[str, ...]
-    is_mixture: bool
-
-    @property
-    def diffusivity(self) -> str | None:
-        """Name of the parameter that is the long-time diffusivity; None if there is none."""
-        # Diffusivities of independent motions add up, if none of them is confined.
-        if not all(part in DIFFUSIVITY for part in self.base.split("&")):
-            return None
-        return "k" if "&" in self.base else DIFFUSIVITY[self.base]
 
 
 @dataclass(frozen=True)
@@ -107,15 +80,12 @@ class Dispersion:
         return tuple(notes)
 
 
-def parts_of(model: str) -> Parts:
-    """Split a model's name into its parts."""
-    name, star, _ = model.partition("*")
-    parts = [part.split("+") for part in name.split("&")]
-    options = [option for _, *own in parts for option in own]
-    return Parts("&".join(base for base, *_ in parts), tuple(options), bool(star))
+def dispersing_models() -> str:
+    """Return the names of the models that have a long-time diffusivity, for messages."""
+    return ", ".join(name for name in MODELS if model_named(name, MODELS).diffusivity)
 
 
-def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
+def dispersion(model: AbstractModel, parameters: Mapping[str, Estimate]) -> Dispersion:
     r"""Compute the long-time diffusivity along each axis, at the posterior means of the parameters.
 
     For a tensor $k\,e^H$ these are its elements. If particles differ it is the mean over them,
@@ -123,30 +93,29 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
     $\sum_c w_c k_c$ for classes. Errors are propagated from the parameters, taken as independent.
 
     Args:
-        model: Name of the model, with options.
+        model: Template of the model.
         parameters: Its parameters, including known ones.
     """
-    parts = parts_of(model)
-    options, is_mixture, name = parts.options, parts.is_mixture, parts.diffusivity
+    name = model.diffusivity
     if name is None or name not in parameters:
         raise DriftbayesError(
-            f"{model} has no single long-time diffusivity to export; "
-            f"use a model that disperses ({', '.join(DIFFUSIVITY)}), or --for json"
+            f"{model.name} has no single long-time diffusivity to export; "
+            f"use a model that disperses ({dispersing_models()}), or --for json"
         )
     unit = parameters[name].unit
-    if not (is_mixture or {"scatter", "anisotropic"} & set(options)):
+    if not (model.is_mixture or {"scatter", "anisotropic"} & set(model.options)):
         return Dispersion((parameters[name],))
-    if "scatter" in options:
+    if "scatter" in model.options:
         s = parameters["scatter"]
         if s.value + _MIN_SIGMAS * s.sd >= 1:
             raise DriftbayesError(
-                f"the mean diffusivity of {model} is undetermined: the scatter is "
+                f"the mean diffusivity of {model.name} is undetermined: the scatter is "
                 f"s = {with_error(s.value, s.sd)}, and for s of 1 or more the mean is infinite; "
                 "use a model without +scatter, or --for json"
             )
         mean = _propagate(lambda v: v[name] / (1 - v["scatter"] ** 2), parameters, unit)
         return Dispersion((mean,))
-    if is_mixture:
+    if model.is_mixture:
         return Dispersion((_propagate(_mean_of_classes(model, name), parameters, unit),))
     tensor = _tensor(name, parameters)
     here = tensor({n: e.value for n, e in parameters.items()})
@@ -157,9 +126,8 @@ def dispersion(model: str, parameters: Mapping[str, Estimate]) -> Dispersion:
     return Dispersion(tuple(axes), cross=float(here[0, 1]))
 
 
-def observation_notes(model: str) -> tuple[str, ...]:
+def observation_notes(model: AbstractModel) -> tuple[str, ...]:
     """Return notes on options of the model that are not exported."""
-    _, options, is_mixture = parts_of(model)
     notes = {
         "noise": "position errors are not part of the motion and are not exported",
         "outliers": "position errors are not part of the motion and are not exported",
@@ -170,8 +138,8 @@ def observation_notes(model: str) -> tuple[str, ...]:
         "scatter": "particles differ in diffusivity; their mean is exported",
         "student": "heavy tails of displacements are not exported, only their variance",
     }
-    chosen = [text for option, text in notes.items() if option in options]
-    if is_mixture:
+    chosen = [text for option, text in notes.items() if option in model.options]
+    if model.is_mixture:
         chosen.append("there are several classes of particles; their mean is exported")
     return tuple(dict.fromkeys(chosen))
 
@@ -191,8 +159,8 @@ def _tensor(
     return tensor
 
 
-def _mean_of_classes(model: str, name: str) -> Callable[[Mapping[str, float]], float]:
-    family: Any = model_named(model, MODELS)
+def _mean_of_classes(family: Any, name: str) -> Callable[[Mapping[str, float]], float]:
+    """Return the mean diffusivity over the classes of a mixture as a function of its parameters."""
 
     @in_double_precision
     def mean(values: Mapping[str, float]) -> float:

@@ -12,8 +12,9 @@ from driftbayes.data import _schema as schema
 from driftbayes.data._units import length_factor, readable_time
 from driftbayes.data.tangent import Ground
 from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.models import MODELS, model_named
 from driftbayes.simulators._gridded import GriddedDispersion, check_latitudes
-from driftbayes.simulators._long_time import DIFFUSIVITY, observation_notes, parts_of
+from driftbayes.simulators._long_time import dispersing_models, observation_notes
 from driftbayes.simulators._recommend import unit_factor
 
 if TYPE_CHECKING:
@@ -165,16 +166,16 @@ def _choose_model(dataset: "xr.Dataset", model: str | None) -> tuple[str, list[s
     known = {
         name: float(record.get("log_evidence", -np.inf))
         for name, record in models.items()
-        if parts_of(name).diffusivity
+        if model_named(name, MODELS).diffusivity
     }
     if not known or (model is not None and model not in known):
         raise DriftbayesError(
             f"{model or 'the map'} has no long-time diffusivity to export; map a model that "
-            f"disperses ({', '.join(DIFFUSIVITY)})"
+            f"disperses ({dispersing_models()})"
         )
     chosen = model or max(known, key=lambda name: known[name])
     plain = chosen.replace("+", "_")
-    names = [f"{plain}_{parts_of(chosen).diffusivity}"] * 2
+    names = [f"{plain}_{model_named(chosen, MODELS).diffusivity}"] * 2
     if f"{plain}_K_11" in dataset:
         names = [f"{plain}_K_11", f"{plain}_K_22"]
     return chosen, [*names, f"{plain}_flow_1", f"{plain}_flow_2"]
@@ -190,7 +191,8 @@ def _map_notes(
             f"the data favour constant parameters (probability {float(probability):.2g}); the "
             "variations of this map may be noise"
         )
-    if parts_of(model).base != "brownian":
+    template = model_named(model, MODELS)
+    if template.core.name != "brownian":
         notes.append(_LONG_TIME_NOTE)
     if has_flow:
         notes.append(
@@ -202,7 +204,7 @@ def _map_notes(
         size = np.abs(_read(dataset, cross, "the map")[has_data])
         size /= np.sqrt(values[0, has_data] * values[1, has_data])
         notes.append(f"K_12, up to {float(size.max()):.0%} of the diffusivity, is not exported")
-    others = observation_notes(model)
+    others = observation_notes(template)
     return notes + [note for note in others if not note.startswith("the mean flow")]
 
 

@@ -12,15 +12,9 @@ import numpy as np
 from driftbayes._representation import number
 from driftbayes.data._units import TIME, in_units, length_factor, readable, time_factor
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.models import MODELS, Parameter, model_named
+from driftbayes.models import MODELS, AbstractModel, Parameter, model_named
 from driftbayes.priors import Fixed, parse_prior
-from driftbayes.simulators._long_time import (
-    Dispersion,
-    Estimate,
-    dispersion,
-    observation_notes,
-    parts_of,
-)
+from driftbayes.simulators._long_time import Dispersion, Estimate, dispersion, observation_notes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,20 +47,31 @@ class Recommendation:
     origin: dict[str, Any]
 
     @property
+    def template(self) -> AbstractModel:
+        """Template of the model."""
+        return model_named(self.model, MODELS)
+
+    @property
     def dispersion(self) -> Dispersion:
         """Long-time diffusivity along each axis, the mean over all particles."""
-        return dispersion(self.model, self.parameters)
+        return dispersion(self.template, self.parameters)
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether velocities have a memory, which the long-time diffusivity does not describe."""
+        return self.template.core.name != "brownian"
 
     @property
     def is_langevin(self) -> bool:
         """Whether all particles follow one Langevin model."""
-        base, _, is_mixture = parts_of(self.model)
-        return base == "langevin" and not is_mixture and "gamma" in self.parameters
+        model = self.template
+        is_langevin = model.core.name == "langevin" and not model.is_mixture
+        return is_langevin and "gamma" in self.parameters
 
     @property
     def option_notes(self) -> tuple[str, ...]:
         """Notes on options of the model that are not exported."""
-        return observation_notes(self.model)
+        return observation_notes(self.template)
 
 
 def recommend(

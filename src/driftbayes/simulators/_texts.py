@@ -19,7 +19,6 @@ from typing import Any
 
 from driftbayes.data._units import readable_time
 from driftbayes.errors import DriftbayesError
-from driftbayes.simulators._long_time import parts_of
 from driftbayes.simulators._recommend import CONVENTION, Recommendation
 
 _BROWNIAN = """
@@ -153,7 +152,7 @@ def _text(recommendation: Recommendation, langevin: str, mesh: str) -> str:
     numbers = {"zonal": dispersion.zonal.value, "meridional": dispersion.meridional.value}
     if recommendation.is_langevin:
         return text + langevin.format(gamma=recommendation.parameters["gamma"].value, **numbers)
-    if parts_of(recommendation.model).base != "brownian":
+    if recommendation.has_memory:
         text += (
             f"# note: only the long-time diffusivity of {recommendation.model} is exported, not "
             "its memory\n"
@@ -185,7 +184,7 @@ def opendrift_text(recommendation: Recommendation) -> str:
             "# note: OpenDrift has no velocity memory; particles spread too fast before about "
             f"{5 / gamma:.3g} s\n"
         )
-    elif parts_of(recommendation.model).base != "brownian":
+    elif recommendation.has_memory:
         text += "# note: OpenDrift has no velocity memory; only the long-time diffusivity is used\n"
     return text + (
         f'o.set_config("environment:constant:horizontal_diffusivity", {dispersion.zonal.value:.6g})'

@@ -43,7 +43,7 @@ def leaf_window(hypothesis: Hypothesis, longest: int, *, is_regular: bool = True
             f"a map by evidence cannot take {model.name}, which needs more than sums over the "
             "steps of a cell; omit it, or give --cell for a fixed grid"
         )
-    has_memory = model.memory is None or model.name.partition("+")[0] != "brownian"
+    has_memory = model.memory is None or model.core.name != "brownian"
     if not is_regular and has_memory:
         _check_filtered(hypothesis)
         return 1

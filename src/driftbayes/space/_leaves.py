@@ -102,7 +102,7 @@ def _quantities(hypothesis: Hypothesis, n_dim: int) -> tuple[Quantity, ...]:
         quantities.append(
             Quantity(name, parameter.meaning, parameter.length_power, parameter.time_power)
         )
-    if "gamma" in hypothesis.names and model.name.partition("+")[0] == "langevin":
+    if "gamma" in hypothesis.names and model.core.name == "langevin":
         quantities.append(Quantity("memory_time", "memory time 1/gamma", 0, 1, is_log=True))
     if option_of(model, Anisotropic) is not None:
         axes = [(i, j) for i in range(n_dim) for j in range(i, n_dim)]

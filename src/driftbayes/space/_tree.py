@@ -458,7 +458,7 @@ def _scattered(
     """Return the core models with diffusivities that differ between particles."""
     by_core = {}
     for hypothesis in hypotheses:
-        core = hypothesis.name.partition("+")[0]
+        core = hypothesis.model.core.name
         if core in _SCATTERED and core not in by_core:
             name = f"{core}+scatter"
             model = model_named(name, MODELS, trajectories.n_dim)

@@ -291,12 +291,10 @@ def _lag_one_clauses(
     tracks: Trajectories, comparison: Comparison, data: Displacements
 ) -> Iterator[str]:
     """Yield clauses on noise, blur or drift that no model describes, and warn of each."""
-    options = {
-        option for name in comparison.evidences for option in name.partition("*")[0].split("+")[1:]
-    }
+    options = {o for e in comparison.evidences.values() for o in e.hypothesis.model.options}
     dt = tracks.recording_interval
     is_every_fix = dt is not None and data.tau < 1.5 * dt
-    is_brownian = comparison.best.partition("+")[0] == "brownian"
+    is_brownian = comparison[comparison.best].hypothesis.model.core.name == "brownian"
     at = f"at tau = {readable(data.tau, data.time_unit)}"
     for clause, sentence in lag_one_doubts(data, options, is_every_fix=is_every_fix):
         warn(f"{at} {sentence}", DataWarning)

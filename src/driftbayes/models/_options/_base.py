@@ -1,6 +1,6 @@
 """Base class of models that wrap another model."""
 
-__all__ = ["AbstractOption", "core_of"]
+__all__ = ["AbstractOption"]
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -57,7 +57,9 @@ class AbstractOption(AbstractModel):
     parameters: ClassVar[dict[str, Parameter]] = fact(
         lambda self: {**self.base.parameters, **self.own}
     )
+    options: ClassVar[tuple[str, ...]] = fact(lambda self: (*self.base.options, self.option))
     scale_parameter: ClassVar[str] = _of_base("scale_parameter")
+    diffusivity: ClassVar[str | None] = _of_base("diffusivity")
     is_gaussian: ClassVar[bool] = _of_base("is_gaussian")
     has_state_space: ClassVar[bool] = _of_base("has_state_space")
     observes_position: ClassVar[bool] = _of_base("observes_position")
@@ -89,11 +91,8 @@ class AbstractOption(AbstractModel):
             raise DriftbayesError(
                 f"{kind} wraps a model, got {base!r}; write for example {kind}(Langevin(...), ...)"
             )
-        core, inner = base, []
-        while isinstance(core, AbstractOption):
-            inner.append(core.option)
-            core = core.base
-        if "*N" in inner:
+        inner = base.options
+        if base.is_mixture:
             msg = f"{kind} cannot wrap the mixture {base.name}; wrap the model of its classes"
             raise DriftbayesError(msg)
         twice = [own for own in self.own if own in base.parameters]
@@ -101,17 +100,22 @@ class AbstractOption(AbstractModel):
             raise DriftbayesError(
                 f"{base.name} already has a parameter {twice[0]!r}; {kind} needs a model without it"
             )
-        if self.option == "*N":
+        if self.is_mixture:
             if base.kind != "summed":
                 msg = f"a mixture is of a model with noise or blur at most, not of {base.name}"
                 raise DriftbayesError(msg)
             return
-        check_options(self.name, core, [*inner, self.option])
+        check_options(self.name, base.core, [*inner, self.option])
         order = list(OPTIONS)
         later = [name for name in inner if order.index(name) > order.index(self.option)]
         if later:
             msg = f"{kind} cannot wrap {base.name}: apply it before the option {later[0]!r}"
             raise DriftbayesError(msg)
+
+    @property
+    def core(self) -> AbstractModel:
+        core: AbstractModel = self.base.core
+        return core
 
     def leaves(self) -> dict[str, Any]:
         return {**self.base.leaves(), **dict(zip(self.own, self.own_values(), strict=True))}
@@ -143,10 +147,3 @@ class AbstractOption(AbstractModel):
     def apply(self, key: Key, positions: Positions, tau: ScalarLike) -> Positions:
         """Apply the option to simulated positions of the wrapped model."""
         return positions
-
-
-def core_of(model: AbstractModel) -> AbstractModel:
-    """Return the plain model inside all options."""
-    while isinstance(model, AbstractOption):
-        model = model.base
-    return model

@@ -12,7 +12,7 @@ from driftbayes._jax_typing import Key, LagArray, Leaf, Positions, Scalar, Scala
 from driftbayes._precision import as_leaf
 from driftbayes.likelihood import Collected
 from driftbayes.models._base import AbstractModel, Parameter, fact, shape_names
-from driftbayes.models._options._base import AbstractOption, core_of
+from driftbayes.models._options._base import AbstractOption
 from driftbayes.models._options.measurement import Blur, Noise
 from driftbayes.models._prepare import Kind
 from driftbayes.models._sums import total
@@ -105,7 +105,7 @@ def common_of(base: AbstractModel) -> AbstractModel:
 
 
 def _own(base: AbstractModel) -> dict[str, Parameter]:
-    core = core_of(base)
+    core = base.core
     own = {
         f"{name}_common": replace(
             old, symbol=f"{old.symbol}_c", meaning=f"{old.meaning}, of the common motion"

@@ -121,8 +121,9 @@ class Mixture(AbstractOption):
     ratio: tuple[Leaf, ...]
     share: tuple[Leaf, ...]
 
-    option: ClassVar[str] = "*N"
+    is_mixture: ClassVar[bool] = True
     name: ClassVar[str] = fact(lambda self: f"{self.base.name}*{len(self.share) + 1}")
+    options: ClassVar[tuple[str, ...]] = fact(lambda self: self.base.options)
     summary: ClassVar[str] = fact(
         lambda self: f"{len(self.share) + 1} classes of particles, each {self.base.name}"
     )

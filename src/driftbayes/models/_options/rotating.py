@@ -14,7 +14,7 @@ from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.likelihood._hermitian import hermitian_column_terms, hermitian_walk
 from driftbayes.models._base import AbstractModel, Parameter, fact
 from driftbayes.models._matrix_exponential import exponential_integrals
-from driftbayes.models._options._base import AbstractOption, core_of
+from driftbayes.models._options._base import AbstractOption
 from driftbayes.models._options.flows import flow_components
 from driftbayes.models._oscillating import OscillatingLangevin
 from driftbayes.models._prepare import Kind
@@ -99,7 +99,7 @@ class Rotating(AbstractOption):
 
     def derived(self, sums: Collected) -> dict[str, Scalar]:
         """Return the probability of anticlockwise rotation, from x to y, and the mean flow."""
-        out = {**core_of(self.base).derived(sums), "anticlockwise": self._anticlockwise(sums)}
+        out = {**self.base.core.derived(sums), "anticlockwise": self._anticlockwise(sums)}
         if "flow" not in self.base.parameters:
             return out
         return out | flow_components(*self.mean_flow(sums))
@@ -157,7 +157,7 @@ class Rotating(AbstractOption):
 
     @property
     def _components(self) -> tuple[AbstractModel, ...]:
-        core = core_of(self.base)
+        core = self.base.core
         return getattr(core, "parts", (core,))
 
     @property
