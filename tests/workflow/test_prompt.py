@@ -413,7 +413,11 @@ def test_a_scan_of_another_version_is_refused_with_advice(scanned, tmp_path):
 
 def test_a_scan_is_drawn_and_reported(scanned, tmp_path):
     scanned.plot().savefig(tmp_path / "scan.png")
-    scanned.report(tmp_path / "report.html")
+    made = scanned.report(tmp_path / "report.html")
+    assert [path.name for path in made.paths] == [
+        *("report.html", "report.report.csv", "report.report.json")
+    ]
+    assert made.sentences[-1] in " ".join(str(made).split())
     assert (tmp_path / "scan.png").stat().st_size > 10_000
     assert "langevin+noise" in (tmp_path / "report.html").read_text()
 
