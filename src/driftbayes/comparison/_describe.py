@@ -569,7 +569,7 @@ def _(result: Dependence) -> Card:
     ):
         if np.isfinite(r):
             apart = readable(r, result.length_unit, 3)
-            facts.append((f"correlation, {which} of the pairs ({apart} apart)", f"{c:.4f}"))
+            facts.append((f"correlation, {which} of pairs ({apart} apart)", f"{c:.4f}"))
     sentences = (result.advice,) if result.advice else ()
     return Card("Dependence", summarise(result), tuple(facts), sentences)
 
