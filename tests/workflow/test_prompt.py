@@ -449,3 +449,5 @@ def test_the_origin_of_data_is_told_in_words():
         {"quality": [{"check": "stuck", "n_observations": 12}], "unwrapped": [9, None]}
     )
     assert found == [("quality", "stuck (12 positions)"), ("unwrapped", "9, -")]
+    found = origin_facts({"columns": {"x": "X", "sd": None}, "units": {"length": ["m", "m"]}})
+    assert found == [("columns", "x = X, sd = none"), ("units", "length m")]
