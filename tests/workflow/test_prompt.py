@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from argparse import _SubParsersAction
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.testing import assert_allclose
 import driftbayes as db
 from driftbayes import workflow
 from driftbayes._representation import card_text
-from driftbayes.cli.main import main
+from driftbayes.cli.main import build_parser, main
 from driftbayes.data._describe import origin_facts
 from driftbayes.diagnostics._describe import describe_diagnostics
 from driftbayes.io import read_dataset
@@ -451,3 +452,14 @@ def test_the_origin_of_data_is_told_in_words():
     assert found == [("quality", "stuck (12 positions)"), ("unwrapped", "9, -")]
     found = origin_facts({"columns": {"x": "X", "sd": None}, "units": {"length": ["m", "m"]}})
     assert found == [("columns", "x = X, sd = none"), ("units", "length m")]
+
+
+def test_every_command_on_trajectories_is_a_function_and_a_method_of_them():
+    commands = next(a for a in build_parser()._actions if isinstance(a, _SubParsersAction)).choices
+    reading = {name for name, parser in commands.items() if "--columns" in parser.format_help()}
+    # `tracks.save` converts; the page of `explore` is for the shell.
+    reading -= {"convert", "explore"}
+    assert reading > {"compare", "diagnose", "qc"}
+    for name in reading:
+        assert callable(getattr(db.Trajectories, name)), name
+        assert callable(getattr(db, {"report": "write_report"}.get(name, name))), name

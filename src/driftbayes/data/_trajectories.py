@@ -241,6 +241,34 @@ class Trajectories(Described):
         """Find where each track changes; see `driftbayes.segments`."""
         return public("segments")(self, tau, **options)
 
+    def field(self, tau: float | str, **options: Any) -> Any:
+        """Fit smooth fields of diffusivity and flow; see `driftbayes.field`."""
+        return public("field")(self, tau, **options)
+
+    def presence(self, horizons: ArrayLike | str, space: Any, **options: Any) -> Any:
+        """Predict positions in a map or field; see `driftbayes.presence`."""
+        return public("presence")(self, horizons, space, **options)
+
+    def recommend(self, tau: float | str, horizons: ArrayLike | str, **options: Any) -> Any:
+        """Recommend parameters for a simulator at a time horizon; see `driftbayes.recommend`."""
+        return public("recommend")(self, tau, horizons, **options)
+
+    def backtest(self, tau: float | str, horizons: ArrayLike | str, **options: Any) -> Any:
+        """Score forecasts from earlier times; see `driftbayes.backtest`."""
+        return public("backtest")(self, tau, horizons, **options)
+
+    def diagnose(self, **options: Any) -> Any:
+        """Compute diagnostics without a model; see `driftbayes.diagnose`."""
+        return public("diagnose")(self, **options)
+
+    def qc(self, checks: Any = ()) -> Any:
+        """Inspect the quality of the data, without changing them; see `driftbayes.qc`."""
+        return public("qc")(self, checks)
+
+    def save(self, path: Any) -> None:
+        """Write the trajectories; see `driftbayes.write_trajectories`."""
+        public("write_trajectories")(self, path)
+
     def report(self, path: Any, **options: Any) -> Any:
         """Write a self-contained HTML report; see `driftbayes.write_report`."""
         return public("write_report")(self, path, **options)
