@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray, IntArray, StrArray
+from driftbayes.data._fixes import last_rows
 from driftbayes.data._sampling import Displacements, displacements
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.data._units import cell_side, readable
@@ -177,7 +178,7 @@ class Forecast:
             n_draws=n_draws,
             probabilities=list(self.prediction.probabilities.values()),
         )
-        last = tracks.positions[_last_rows(tracks)]
+        last = tracks.positions[last_rows(tracks)]
         return presence_map(distribution, horizons, last, cell=side, fixes=fixes, units=units)
 
     def to_json(self) -> dict[str, Any]:
@@ -228,7 +229,7 @@ def predict_particles(
     return ParticleForecast(
         positions=ensemble(members, trajectories, since, tau=tau, seed=seed),
         horizons=since,
-        last_times=trajectories.times[_last_rows(trajectories)],
+        last_times=trajectories.times[last_rows(trajectories)],
         ids=trajectories.ids,
         models=tuple(member.name for member in members),
         length_unit=trajectories.length_unit,
@@ -289,7 +290,7 @@ def ensemble(
     """
     check_plain_models(members, _PURPOSE, state_space=True)
     times = checked_horizons(horizons)
-    last = trajectories.positions[_last_rows(trajectories)]
+    last = trajectories.positions[last_rows(trajectories)]
     out = np.empty((len(members), len(last), len(times), trajectories.n_dim))
     past = _Past.of(trajectories, tau)
     families: dict[AbstractModel, list[int]] = {}
@@ -331,7 +332,7 @@ def gaussians(
     check_plain([draws.hypothesis for draws in draws_by_model], _PURPOSE, state_space=True)
     n_draws = whole(n_draws, "n_draws", 1)
     weights = average_weights(draws_by_model, probabilities)
-    last = trajectories.positions[_last_rows(trajectories)]
+    last = trajectories.positions[last_rows(trajectories)]
     means, sds, shares = [], [], []
     past = _Past.of(trajectories, tau)
     for draws, weight in zip(draws_by_model, weights, strict=True):
@@ -427,7 +428,7 @@ class _Past:
             offsets=back.offsets[-1] - back.offsets[::-1],
             error=back.error[::-1].copy(),
         )
-        error = np.zeros(n) if sd is None else sd[_last_rows(trajectories)] ** 2
+        error = np.zeros(n) if sd is None else sd[last_rows(trajectories)] ** 2
         return cls(FilterEngine(runs), n - 1 - data.trajectory[::-1], error)
 
     def states(self, rows: Rows, intervals: FloatArray) -> Iterator[_State]:
@@ -454,13 +455,6 @@ def covariance_root(covariance: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(covariance * inverse[..., :, None] * inverse[..., None, :])
     sizes = np.sqrt(np.maximum(values, 0.0))[..., None, :]
     return np.asarray(sd[..., :, None] * ((vectors * sizes) @ np.swapaxes(vectors, -1, -2)))
-
-
-def _last_rows(trajectories: Trajectories) -> IntArray:
-    rows = np.flatnonzero(trajectories.observed)
-    last = np.full(trajectories.n_trajectories, -1)
-    last[trajectories.trajectory_index[rows]] = rows
-    return last
 
 
 def philox(seed: int, member: int) -> np.random.Philox:

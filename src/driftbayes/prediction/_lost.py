@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from driftbayes._kernels.compiled import run_in_threads
 from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray, IntArray
+from driftbayes.data._fixes import last_rows
 from driftbayes.data._sampling import Displacements, displacements
 from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.data._units import readable
@@ -327,9 +328,7 @@ def _lost_runs(
     assert data.start_time is not None
     until = np.asarray(data.start_time) + data.tau * data.row_sizes
     runs, left_out = [], []
-    rows = np.flatnonzero(trajectories.observed)
-    latest = np.full(trajectories.n_trajectories, -np.inf)
-    np.maximum.at(latest, trajectories.trajectory_index[rows], trajectories.times[rows])
+    latest = trajectories.times[last_rows(trajectories)]
     for number in np.unique(data.trajectory):
         runs_of_particle = np.flatnonzero(data.trajectory == number)
         last = int(runs_of_particle[np.argmax(end[runs_of_particle])])

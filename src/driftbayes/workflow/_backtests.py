@@ -13,7 +13,12 @@ from numpy.typing import ArrayLike
 from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray
 from driftbayes.data._fixes import rows_at
-from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories, check_tracks
+from driftbayes.data._trajectories import (
+    GRID_TOLERANCE,
+    Trajectories,
+    check_tracks,
+    concatenated,
+)
 from driftbayes.data._units import DIFFUSIVITY, positive_in_units, readable, times_in
 from driftbayes.data.tangent import last_fixes
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
@@ -245,18 +250,7 @@ def _together(
     parts: list[Trajectories], observed: Trajectories, name: str, origins: FloatArray
 ) -> Cases:
     """Match the forecasts from all origins with observations."""
-    merged = Trajectories(
-        positions=np.concatenate([part.positions for part in parts]),
-        times=np.concatenate([part.times for part in parts]),
-        row_sizes=np.concatenate([part.row_sizes for part in parts]),
-        ids=np.concatenate([part.ids for part in parts]),
-        length_unit=parts[0].length_unit,
-        time_unit=parts[0].time_unit,
-        lonlat=None
-        if parts[0].lonlat is None
-        else np.concatenate([part.lonlat for part in parts if part.lonlat is not None]),
-    )
-    cases = match_cases(merged, observed, name)
+    cases = match_cases(concatenated(parts), observed, name)
     # Forecasts begin at the last fix before their origin.
     after = np.searchsorted(origins * (1 + 1e-12), cases.start)
     return replace(cases, start=origins[np.minimum(after, len(origins) - 1)])
