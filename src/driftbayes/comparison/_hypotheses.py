@@ -1,9 +1,17 @@
 """Hypotheses for named models, with priors from the user, from given scales, or from the data."""
 
-__all__ = ["HypothesisSet", "check_names", "check_prior_probabilities", "make_hypotheses"]
+__all__ = [
+    "HypothesisSet",
+    "check_names",
+    "check_prior_probabilities",
+    "make_hypotheses",
+    "model_pairs",
+]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +24,8 @@ from driftbayes.errors import DriftbayesError, did_you_mean, expect, shown
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import AbstractPrior, Exponential, scaling_priors
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -168,6 +178,11 @@ def check_names(hypotheses: Sequence[Hypothesis]) -> None:
     if not names or len(set(names)) != len(names):
         msg = f"expected one or more hypotheses of different models, got {names}; name each once"
         raise DriftbayesError(msg)
+
+
+def model_pairs(results: Mapping[str, _Result]) -> dict[str, tuple[_Result, _Result]]:
+    """Pair the result of each model with those of earlier models, named "langevin:brownian"."""
+    return {f"{b}:{a}": (results[b], results[a]) for a, b in combinations(results, 2)}
 
 
 def check_prior_probabilities(prior_probabilities: Sequence[float] | None, n_models: int) -> None:

@@ -19,6 +19,7 @@ from driftbayes._representation import (
     with_unit,
 )
 from driftbayes.data._units import readable, readable_unit
+from driftbayes.models import Langevin
 from driftbayes.prediction._arrival import Arrivals, arrivals
 from driftbayes.prediction._first_passage import Shape
 from driftbayes.prediction._forecast import Forecast
@@ -179,7 +180,7 @@ def _loss(choice: ScaleMixture, truth: ScaleMixture) -> float:
 def _memory(forecast: Forecast) -> tuple[float, float] | None:
     """Return the posterior moments of 2k/γ of plain Langevin dynamics; None if not fitted."""
     for draws in forecast.draws:
-        if draws.evidence.name == "langevin":
+        if isinstance(draws.hypothesis.model, Langevin):
             values = dict(zip(draws.names, np.asarray(draws.theta).T, strict=True))
             saved = 2 * values["k"] / values["gamma"]
             return float(saved.mean()), float(saved.std())
