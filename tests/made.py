@@ -5,9 +5,9 @@ import numpy as np
 from driftbayes.errors import Status
 from driftbayes.inference import QUANTILES, Evidence, Hypothesis
 from driftbayes.inference._evidence import make_estimates
-from driftbayes.models import MODELS, AbstractModel
+from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.models._base import Parameter
-from driftbayes.priors import Exponential, parse_prior
+from driftbayes.priors import Exponential, Uniform, parse_prior
 
 _PLAIN = {"mode": 1.0, "mean": 1.0, "sd": 0.1, "log_mean": 0.0, "log_sd": 0.1, "contraction": 0.9}
 # The older names of the same numbers.
@@ -35,15 +35,19 @@ class _Nameless(AbstractModel):
 
 
 def made_hypothesis(name, names=None, priors=None) -> Hypothesis:
-    """A hypothesis of a model of the register, or of one that has nothing but names."""
-    model = MODELS.get(name)
+    """A hypothesis of a known model, or of one that has nothing but names."""
+    model = model_named(name, MODELS) if name.partition("+")[0] in MODELS else None
     if model is None or names is not None:
         # Names with the powers of length and time in their units, or names alone.
         powers = names if isinstance(names, dict) else dict.fromkeys(names or "abc", (0, 0))
         about = {n: Parameter(n, n, *of_unit) for n, of_unit in powers.items()}
         model = type("Made", (_Nameless,), {"name": name, "parameters": about, "summary": name})
     texts = priors or {}
-    own = {n: parse_prior(texts[n]) if n in texts else Exponential(1.0) for n in model.parameters}
+    plain = {
+        n: Uniform(0.0, about.upper) if about.upper < np.inf else Exponential(1.0)
+        for n, about in model.parameters.items()
+    }
+    own = plain | {n: parse_prior(texts[n]) for n in texts if n in plain}
     return Hypothesis(model, **own)
 
 

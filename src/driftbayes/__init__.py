@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         check,
         compare,
         example,
+        export,
         field,
         info,
         map,
@@ -127,9 +128,9 @@ __getattr__ = lazy(
         "sde": "SDE",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
-            "Blocks Cut Scales backtest check compare example field info map open_scan predict "
-            "presence read recommend scan score score_ensembles segments sensitivity simulate "
-            "trajectories_card"
+            "Blocks Cut Scales backtest check compare example export field info map open_scan "
+            "predict presence read recommend scan score score_ensembles segments sensitivity "
+            "simulate trajectories_card"
         ),
     },
 )
@@ -203,6 +204,7 @@ __all__ = [
     "displacements",
     "evidence",
     "example",
+    "export",
     "field",
     "info",
     "map",

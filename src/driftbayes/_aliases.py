@@ -1,10 +1,11 @@
 """Names that are imported on demand: public functions, and members of lazy packages."""
 
-__all__ = ["lazy", "public"]
+__all__ = ["Saved", "lazy", "public"]
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 
 def public(name: str, package: str = "driftbayes") -> Callable[..., Any]:
@@ -18,6 +19,21 @@ def public(name: str, package: str = "driftbayes") -> Callable[..., Any]:
     """
     function: Callable[..., Any] = getattr(import_module(package), name)
     return function
+
+
+class Saved(ABC):
+    """A result that can be written as NetCDF."""
+
+    # Kind of the file, which `driftbayes.io.read_dataset` checks.
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def to_dataset(self) -> Any:
+        """Return the numbers of the result as an xarray Dataset."""
+
+    def save(self, path: Any) -> None:
+        """Write the result as NetCDF, to a name ending in .nc; xarray opens it."""
+        public("write_dataset", "driftbayes.io")(self.to_dataset(), path, kind=self.kind)
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

@@ -1,7 +1,8 @@
 """Describe a result once, as plain records, for the terminal, notebooks, pages and figures.
 
-A record (`Evidence`, `Scan`, …) inherits from `Described`. The module that describes it registers a
-function with `describe`, which returns a `Card`, and one with `summarise`, which returns a line.
+A record (`Evidence`, `Scan`, …) inherits from `Described`. The module `_describe` of its package
+registers a function with `describe`, which returns a `Card`, and one with `summarise`, which
+returns a line; it is imported when a record is first printed.
 """
 
 __all__ = [
@@ -37,6 +38,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, singledispatch
+from importlib import import_module
+from importlib.util import find_spec
 from textwrap import wrap
 from typing import Any, Literal
 from unicodedata import east_asian_width
@@ -205,13 +208,24 @@ def plain(value: Any) -> Any:
 @singledispatch
 def describe(record: Any) -> Card:
     """Describe a record; each type registers its own function."""
-    raise TypeError(f"no description of {type(record).__name__}")
+    if not _loads_more(describe, record):
+        raise TypeError(f"no description of {type(record).__name__}")
+    return describe(record)
 
 
 @singledispatch
 def summarise(record: Any) -> str:
     """Summarise a record in one line, by default by the headline of its card."""
-    return describe(record).headline
+    return summarise(record) if _loads_more(summarise, record) else describe(record).headline
+
+
+def _loads_more(function: Any, record: Any) -> bool:
+    """Return whether the module that describes a record registers a function for its type."""
+    module = f"{type(record).__module__.rpartition('.')[0]}._describe"
+    if not module.startswith("driftbayes.") or find_spec(module) is None:
+        return False
+    import_module(module)
+    return function.dispatch(type(record)) is not function.dispatch(object)
 
 
 class Described:

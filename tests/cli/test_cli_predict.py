@@ -45,7 +45,7 @@ def test_people_get_a_table_with_units(ask, question):
     answer = ask(*question, "--length-unit", "km", "--time-unit", "h")
     title, *rest = answer.out.splitlines()
     assert title == (
-        "Predicted displacement in 2D after time T, fit at tau = 0.1 h; Var(Δx_i) = 2κT per axis"
+        "Forecast: displacement in 2D after time T, fit at tau = 0.1 h; Var(Δx_i) = 2κT per axis"
     )
     text = "\n".join(rest)
     for word in ("T (h)", "sd (m)", "median |ΔX|", "Var/2T", "average", "probability"):

@@ -37,11 +37,11 @@ def test_json_adds_up_to_the_evidence(ask, question, tracks_csv):
 def test_people_get_a_table_and_are_told_what_it_is_not(ask, question):
     answer = ask(*question)
     title, *rest = answer.out.splitlines()
-    assert title == ("Log density of 60 trajectories at tau = 0.1, in nats; larger is better")
+    assert title == "Scores: log density of 60 trajectories at tau = 0.1, in nats; larger is better"
     text = "\n".join(rest)
     for word in ("sequential (ln Z)", "leave-one-out ± se", "langevin − brownian"):
         assert word in text
-    assert rest[-1] == (
+    assert rest[-1].strip() == (
         "Scores measure the prediction of held-out trajectories; they are not probabilities."
     )
     assert "CRPS" not in text

@@ -8,12 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
 import driftbayes as db
 from driftbayes import workflow
+from driftbayes._representation import card_text
 from driftbayes.cli.main import main
 from driftbayes.data._describe import origin_facts
+from driftbayes.diagnostics._describe import describe_diagnostics
+from driftbayes.io import read_dataset
+from driftbayes.quality import inspect
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(12, 81, 2)).cumsum(axis=1)
@@ -161,6 +166,71 @@ def test_a_dependence_at_the_prompt_is_that_of_the_command(tracks, told):
     said = told("dependence", "--tau", "0.5", "--bootstrap", "20", *ASKED)
     found = workflow.bootstrap(tracks, 0.5, n_replicates=20, scales=SCALES)
     assert said["bootstrap"] == found.to_json()
+
+
+@pytest.mark.parametrize(
+    ("command", "result"),
+    [
+        (
+            ("sensitivity", "--tau=0.5", "--factors=1/2:2:3", *ASKED),
+            lambda t: t.sensitivity(0.5, factors=[0.5, 1, 2], scales=SCALES),
+        ),
+        (("score", "--tau=0.5", *ASKED), lambda t: t.score(0.5, scales=SCALES)),
+        (
+            ("predict", "--tau=0.5", "--horizon=1", "--draws=50", *ASKED),
+            lambda t: t.predict(0.5, [1.0], n_draws=50, scales=SCALES),
+        ),
+        (("dependence", "--tau=0.5"), lambda t: t.dependence(0.5)),
+        (("qc",), inspect),
+        (("diagnose",), lambda t: card_text(describe_diagnostics(db.diagnose(t)))),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_result_prints_as_its_command(command, result, tracks, file, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([command[0], str(file), *command[1:]]) == 0
+    printed = capsys.readouterr().out
+    found = result(tracks)
+    assert printed.strip() == str(found).strip()
+    if not isinstance(found, str):
+        assert repr(found).startswith(f"<{type(found).__name__}: ")
+        assert "<table" in found._repr_html_()
+
+
+def test_an_export_at_the_prompt_is_that_of_the_command(scanned, tmp_path, capsys):
+    scanned.save(tmp_path / "scan.nc")
+    for simulator in ("parcels", "opendrift", "json"):
+        where = ["--for", simulator, "--model", "langevin+noise", "--tau", "12h"]
+        assert main(["export", str(tmp_path / "scan.nc"), *where]) == 0
+        said = capsys.readouterr().out
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", db.DataWarning)
+            found = scanned.export(simulator, model="langevin+noise", tau="12h")
+        assert found == said
+        assert "2 K t" in found
+    with pytest.raises(db.DriftbayesError, match="a scan is exported as text"):
+        scanned.export("json", tmp_path / "scan.nc")
+    with pytest.raises(db.DriftbayesError, match="or a file of one, not Trajectories"):
+        db.export(db.read(X, dt=0.5), "parcels")
+
+
+def test_results_are_drawn_saved_and_exported(tracks, tmp_path):
+    mapped = tracks.map(0.5, models="brownian", scales=SCALES, depth=1)
+    mapped.save(tmp_path / "map.nc")
+    code = mapped.export("parcels", tmp_path / "K.nc")
+    assert code == db.export(tmp_path / "map.nc", "parcels", tmp_path / "again.nc").replace(
+        "again.nc", "K.nc"
+    )
+    with pytest.raises(db.DriftbayesError, match=r"exported as a grid; give -o FILE\.nc"):
+        mapped.export("parcels", tmp_path / "K.py")
+    forecast = tracks.predict(0.5, [1.0], models="brownian", scales=SCALES, n_draws=50)
+    presence = forecast.presence(cell=2.0)
+    presence.save(tmp_path / "presence.nc")
+    for kind in ("map", "presence"):
+        assert read_dataset(tmp_path / f"{kind}.nc", kind=kind).sizes
+    sensitivity = tracks.sensitivity(0.5, factors=[0.5, 2.0], scales=SCALES)
+    for result in (mapped, presence, sensitivity):
+        assert isinstance(result.plot(), Figure)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Goodness of fit of single models."""
 
-from driftbayes.checks import _describe  # noqa: F401  (registers descriptions)
 from driftbayes.checks._calibrate import Deviation
 from driftbayes.checks._check import FitCheck, ModelCheck, check_fit
 from driftbayes.checks._statistics import Quantity

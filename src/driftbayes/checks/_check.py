@@ -4,11 +4,12 @@ __all__ = ["FitCheck", "ModelCheck", "check_fit"]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from driftbayes._aliases import public
 from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
 from driftbayes._representation import Described, number, plain
@@ -28,6 +29,9 @@ from driftbayes.comparison._hypotheses import check_names
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Evidence, Hypothesis, Method, as_method, evidence, posterior_draws
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # A quantity with a smaller adjusted p-value contradicts the model.
 LEVEL = FIT_LEVEL
@@ -253,6 +257,11 @@ class FitCheck(Described):
         """Warnings of the fits."""
         evidences = self.comparison.evidences
         return tuple(f"{name}: {text}" for name, e in evidences.items() for text in e.warnings)
+
+    def plot(self) -> "Figure":
+        """Draw each quantity of the data among those of the replicas."""
+        figure: Figure = public("plot_check", "driftbayes.plots.checks")(self)
+        return figure
 
     def to_json(self) -> dict[str, Any]:
         """Return the check as plain numbers and text."""

@@ -10,6 +10,7 @@ __all__ = [
     "print_json",
     "print_table",
     "progress_bar",
+    "save",
     "save_dataset",
     "save_figure",
     "say",
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from driftbayes._aliases import Saved
     from driftbayes._representation import Card
     from driftbayes.data._trajectories import Trajectories
 
@@ -103,6 +105,12 @@ def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
 
     with atomic_path(path) as temporary:
         figure.savefig(temporary, **options)
+    note(f"wrote {path}")
+
+
+def save(result: "Saved", path: Path) -> None:
+    """Write a result as NetCDF."""
+    result.save(path)
     note(f"wrote {path}")
 
 

@@ -39,10 +39,7 @@ def _run(args: argparse.Namespace) -> int:
         given = {**_options.analysis(args), **how, "progress": progress}
         result = backtest(tracks, tau, horizons, **given)
     if args.figure is not None:
-        from driftbayes.plots._panels import plot_panels
-        from driftbayes.verification._describe import score_panels
-
-        _console.save_figure(plot_panels(score_panels(result)), args.figure)
+        _console.save_figure(result.plot(), args.figure)
     _console.print_result(result, as_json=args.json)
     return 0
 

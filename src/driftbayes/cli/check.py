@@ -36,9 +36,7 @@ def _check(args: argparse.Namespace) -> int:
         import matplotlib as mpl
 
         mpl.use("agg")
-        from driftbayes.plots.checks import plot_check
-
-        _console.save_figure(plot_check(result), args.figure, dpi=200)
+        _console.save_figure(result.plot(), args.figure, dpi=200)
     _console.print_result(result, as_json=args.json)
     return 0
 
@@ -68,15 +66,9 @@ def _sensitivity(args: argparse.Namespace) -> int:
     with _console.progress_bar() as progress:
         result = sensitivity(tracks, tau, factors=factors, progress=progress, **given)
     if args.figure is not None:
-        from driftbayes.plots.scan import plot_prior_sensitivity
-        from driftbayes.plots.style import COLUMN, journal_figure
-
-        with journal_figure(*COLUMN) as (figure, ax):
-            plot_prior_sensitivity(result, ax=ax)
-            _console.save_figure(figure, args.figure)
-    if args.json:
-        _console.print_json(result.to_json())
-        return 0
+        _console.save_figure(result.plot(), args.figure)
+    _console.print_result(result, as_json=args.json)
+    return 0
     from driftbayes._representation import number
     from driftbayes.data._units import readable
 

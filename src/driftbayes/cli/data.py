@@ -14,7 +14,7 @@ from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 def _add_reading(parser: Parser) -> None:
@@ -52,18 +52,7 @@ def _qc(args: argparse.Namespace) -> int:
     if args.json:
         _console.print_json({"file": args.file.name, **report.to_json()})
         return 0
-    rows = [
-        [f.name, f.sentence, str(f.n_observations), str(f.n_trajectories)] for f in report.findings
-    ]
-    title = (
-        f"{args.file.name}: {report.n_observations:,} positions in "
-        f"{report.n_trajectories:,} trajectories"
-    )
-    _console.print_table(title, ["check", "finding", "positions", "trajectories"], rows, left=2)
-    if not report.is_clean:
-        _console.say(
-            "Nothing was changed. Pass --qc default or --qc NAME,... to any command to repair data."
-        )
+    _console.print_result(report, as_json=False)
     return 0
 
 
@@ -87,63 +76,21 @@ def _diagnose(args: argparse.Namespace) -> int:
         result = diagnose(tracks, n_lags=args.lags, max_lag=args.max_lag, seed=args.seed)
     if args.output is not None:
         _console.save_dataset(result, args.output, kind="diagnostics")
-    about = {
-        name: json.loads(value) if str(value).startswith("[") else value
-        for name, value in result.attrs.items()
-    }
     if args.json:
+        about = {
+            name: json.loads(value) if str(value).startswith("[") else value
+            for name, value in result.attrs.items()
+        }
         values = {
             str(name): [None if not math.isfinite(v) else float(v) for v in result[name].values]
             for name in ("lag", *result.data_vars)
         }
         _console.print_json({"attributes": about, **values})
         return 0
-    _print_diagnostics(result, *tracks.units)
-    pairs = zip(about["step_correlations"], about["step_correlation_errors"], strict=True)
-    texts = [
-        f"{value:.3f}" + (f" ± {error:.1g}" if error else "") for value, error in pairs if value
-    ]
-    if texts:
-        _console.say(f"Correlation of displacements 1, 2, ... intervals apart: {', '.join(texts)}")
-    if "modulation" in about:
-        sentence = about["modulation"]
-        _console.say(f"{sentence[0].upper()}{sentence[1:]}")
+    from driftbayes.diagnostics._describe import describe_diagnostics
+
+    _console.print_card(describe_diagnostics(result))
     return 0
-
-
-def _print_diagnostics(result: "xr.Dataset", length: str, time: str) -> None:
-    """Print the curves as a table, with lags and displacements in readable units."""
-    from driftbayes._representation import amount, number, with_error, with_unit
-    from driftbayes.data._units import readable, readable_unit
-
-    per_lag, lag_unit = readable_unit(result["lag"].values, time)
-    per_length, side = readable_unit([float(result["msd"].max()) ** 0.5], length)
-    has_units = bool(length and time)
-    columns = {
-        "lvaf": ("r", f"{length}²/{time}²" if has_units else "", 1.0),
-        "absolute_diffusivity": ("κ_abs", f"{length}²/{time}" if has_units else "", 1.0),
-        "taylor_diffusivity": ("∫r", f"{length}²/{time}" if has_units else "", 1.0),
-        "msd": ("MSD", f"{side}²" if side else "", per_length**2),
-        "kurtosis": ("kurtosis", "", 1.0),
-    }
-    rows = []
-    for i in range(0, result.sizes["lag"], max(1, result.sizes["lag"] // 20)):
-        at = result.isel(lag=i)
-        cells = [
-            with_error(float(at[name]) * factor, float(at[f"{name}_sd"]) * factor)
-            if math.isfinite(at[name])
-            else "-"
-            for name, (_, _, factor) in columns.items()
-        ]
-        rows.append([number(float(at["lag"]) * per_lag), *cells])
-    heads = [
-        with_unit("lag", lag_unit),
-        *(with_unit(words, unit) for words, unit, _ in columns.values()),
-    ]
-    speed = amount(result.attrs["u_rms"], f"{length}/{time}" if has_units else "", 4)
-    title = f"u_rms = {speed}, T = {readable(result.attrs['timescale'], time, 4)}"
-    meaning = "r: velocity autocovariance; Var(Δx_i) = 2κτ per axis"
-    _console.print_table(f"{title}; {meaning}", heads, rows, left=0)
 
 
 def _add_dependence(parser: Parser) -> None:
@@ -188,32 +135,7 @@ def _dependence(args: argparse.Namespace) -> int:
         offered = {"models": models, "next": command} if models else {}
         _console.print_json({**result.to_json(), **offered, **drawn})
         return 0
-    from driftbayes._representation import number, with_error
-    from driftbayes.data._units import readable
-
-    few = f" ({result.n_sampled} sampled)" if result.n_sampled < result.n_particles else ""
-    inflation = with_error(result.inflation, result.inflation_err)
-    rows = [
-        ["mean correlation of simultaneous displacements", f"{result.mean_correlation:.4f}"],
-        ["mean squared correlation, bias-corrected", f"{result.mean_square:.4f}"],
-        ["bias of the squared correlation", number(result.noise, 2)],
-        ["variance inflation, second moments", inflation],
-        ["effective number of particles, second moments", number(result.n_effective, 3)],
-        ["effective number of particles, mean flow", number(result.n_effective_mean, 3)],
-        ["clusters of particles", str(result.n_clusters)],
-    ]
-    for which, r, c in zip(
-        ("nearest tenth", "farther half"), result.separations, result.correlations, strict=True
-    ):
-        if math.isfinite(r):
-            apart = readable(r, result.length_unit, 3)
-            rows.append([f"correlation, {which} of the pairs ({apart} apart)", f"{c:.4f}"])
-    tau = readable(result.tau, result.time_unit)
-    title = f"tau = {tau}: {result.n_particles} particles{few}, {result.n_steps} steps"
-    _console.print_table(title, ["", ""], rows)
-    _console.say(result.sentence)
-    if result.advice:
-        _console.say(result.advice)
+    _console.print_result(result, as_json=False)
     if replicates is not None:
         _console.say(replicates.sentence)
     if command:

@@ -53,11 +53,9 @@ def _run(args: argparse.Namespace) -> int:
             **({} if args.hypotheses is None else {"hypotheses": args.hypotheses.split(",")}),
         )
     if args.output is not None:
-        _console.save_dataset(result.to_dataset(), args.output, kind="field")
+        _console.save(result, args.output)
     if args.figure is not None:
-        from driftbayes.plots.field import field_figure
-
-        _console.save_figure(field_figure(result), args.figure)
+        _console.save_figure(result.plot(), args.figure)
     _console.print_result(result, as_json=args.json)
     return 0
 

@@ -10,7 +10,7 @@ from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 def _add_arguments(parser: Parser) -> None:
@@ -58,40 +58,23 @@ def _run(args: argparse.Namespace) -> int:
 
     with _console.progress_bar() as progress:
         result: Any = workflow.map(tracks, taus, progress=progress, **how)
-    dataset: xr.Dataset = result if args.cell is not None else result.to_dataset()
+    if args.cell is None:
+        if args.output is not None:
+            _console.save(result, args.output)
+        if args.figure is not None:
+            _console.save_figure(result.plot(), args.figure)
+        _console.print_result(result, as_json=args.json)
+        return 0
     if args.output is not None:
-        _console.save_dataset(dataset, args.output, kind="map")
+        _console.save_dataset(result, args.output, kind="map")
     if args.figure is not None:
         from driftbayes.plots.map import map_figure
 
-        best = None if args.cell is not None else result.best
-        _console.save_figure(map_figure(dataset, best), args.figure)
-    if args.cell is not None:
-        _print_grid(dataset, args.min_windows or 20)
-    else:
-        _console.print_result(result, as_json=args.json)
+        _console.save_figure(map_figure(result), args.figure)
+    from driftbayes.comparison.regions import describe_cells
+
+    _console.print_card(describe_cells(result))
     return 0
-
-
-def _print_grid(result: "xr.Dataset", min_windows: int) -> None:
-    """Print a fixed grid as a table of medians and extremes."""
-    import numpy as np
-
-    from driftbayes._representation import number
-
-    n_cells = int((result["n_windows"] >= min_windows).sum())
-    _console.say(
-        f"{n_cells} of {result['n_windows'].size} cells have {min_windows} or more windows"
-    )
-    rows = []
-    for name in map(str, result.data_vars):
-        values = result[name].values
-        finite = values[values == values]
-        unit = result[name].attrs.get("units", "")
-        if not name.startswith("n_") and not name.endswith("_ok") and len(finite):
-            low, middle, high = (number(q) for q in np.quantile(finite, [0.0, 0.5, 1.0]))
-            rows.append([name, "" if unit == "1" else unit, middle, low, high])
-    _console.print_table("", ["quantity", "unit", "median", "lowest", "highest"], rows, left=2)
 
 
 COMMANDS = {

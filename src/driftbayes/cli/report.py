@@ -12,8 +12,6 @@ from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from driftbayes.comparison import Scan
     from driftbayes.data._trajectories import Trajectories
 
@@ -186,49 +184,23 @@ def _add_export(parser: Parser) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from driftbayes.data._schema import KIND_ATTRIBUTE
-    from driftbayes.io import atomic_path, read_dataset, read_scan
-    from driftbayes.simulators import export, recommend
+    from driftbayes.workflow import export
 
-    dataset = read_dataset(args.file, kind=("scan", "map", "field"))
-    if dataset.attrs[KIND_ATTRIBUTE] != "scan":
-        return _export_grid(args, dataset)
-    if args.no_flow:
-        raise DriftbayesError("--no-flow is for a map or a field; a scan exports no mean flow")
-    recommendation = recommend(
-        read_scan(args.file),
+    text = export(
+        args.file,
+        args.simulator,
+        args.output,
         model=args.model,
         tau=args.tau,
+        with_flow=not args.no_flow,
         length_unit=args.length_unit,
         time_unit=args.time_unit,
     )
-    text = export(recommendation, args.simulator)
-    for note in recommendation.notes:
-        _console.complain(note)
-    if args.output is None:
+    # The code that uses a grid is printed beside the file.
+    if args.output is None or args.output.suffix == ".nc":
         print(text, end="")
-        return 0
-    with atomic_path(args.output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    _console.note(f"wrote {args.output}")
-    return 0
-
-
-def _export_grid(args: argparse.Namespace, dataset: "xr.Dataset") -> int:
-    """Write a grid of diffusivity, and print the code that uses it."""
-    from driftbayes.io import write_dataset
-    from driftbayes.simulators import export_grid, gridded
-
-    if args.tau is not None:
-        raise DriftbayesError("--tau is for a scan; a map or a field has one sampling time")
-    if args.output is None or args.output.suffix != ".nc":
-        raise DriftbayesError("a map or field is exported as a grid; give -o FILE.nc")
-    units = (args.length_unit, args.time_unit)
-    dispersion = gridded(dataset, model=args.model, with_flow=not args.no_flow, given=units)
-    exported = export_grid(dispersion, args.simulator)
-    write_dataset(exported.dataset, args.output, kind="grid")
-    print(exported.text(str(args.output)), end="")
-    _console.note(f"wrote {args.output}")
+    if args.output is not None:
+        _console.note(f"wrote {args.output}")
     return 0
 
 

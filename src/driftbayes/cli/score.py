@@ -3,7 +3,6 @@
 __all__ = ["COMMANDS"]
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    from driftbayes.prediction import TrajectoryScores
+    pass
 
 # Reading options that apply to both observations and ensembles.
 _SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")
@@ -69,17 +68,7 @@ def _score(args: argparse.Namespace) -> int:
     with _console.progress_bar() as progress:
         given = {**_options.analysis(args), "progress": progress, "learned": args.learned}
         result = score(tracks, tau, times=times, n_folds=args.folds, **given)
-    if args.json:
-        _console.print_json(result.to_json())
-        return 0
-    _print_whole(result.prequential, result.leave_one_out, result.time_unit)
-    if result.held_out:
-        _print_singles(result.held_out, result.time_unit)
-    if result.learned is not None:
-        _console.print_result(result.learned, as_json=False)
-    for text in result.warnings:
-        _console.say(f"warning: {text}")
-    _console.say(result.remark)
+    _console.print_result(result, as_json=args.json)
     return 0
 
 
@@ -105,10 +94,7 @@ def _score_ensembles(args: argparse.Namespace) -> int:
     how["errors"] = args.errors or "drifters"
     result = score_ensembles(tracks, named, leads=args.leads, seed=args.seed, **how)
     if args.figure is not None:
-        from driftbayes.plots._panels import plot_panels
-        from driftbayes.verification._describe import score_panels
-
-        _console.save_figure(plot_panels(score_panels(result)), args.figure)
+        _console.save_figure(result.plot(), args.figure)
     _console.print_result(result, as_json=args.json)
     return 0
 
@@ -122,67 +108,6 @@ def _check_no_model_options(args: argparse.Namespace) -> None:
             f"--ensemble scores ensemble members, not models; omit {', '.join(given)} "
             "(--leads chooses lead times)"
         )
-
-
-def _print_whole(step: "TrajectoryScores", left: "TrajectoryScores", time_unit: str) -> None:
-    """Print log densities of whole trajectories, and differences between models."""
-    from driftbayes._representation import with_error
-    from driftbayes.data._units import readable
-
-    n = len(left.counts)
-    rows = []
-    for name in left.values:
-        mean, error = left.mean(name)
-        rows.append(
-            [
-                name,
-                f"{step.total(name):.4f}",
-                with_error(n * mean, n * error),
-                with_error(mean, error),
-            ]
-        )
-    models = list(left.values)
-    for i, first in enumerate(models):
-        for second in models[i + 1 :]:
-            mean, error = left.difference(second, first)
-            gap = step.total(second) - step.total(first)
-            pair = f"{second} − {first}"
-            rows.append(
-                [pair, f"{gap:.4f}", with_error(n * mean, n * error), with_error(mean, error)]
-            )
-    at = readable(left.tau, time_unit)
-    title = f"Log density of {n} trajectories at tau = {at}, in nats; larger is better"
-    columns = ["model", "sequential (ln Z)", "leave-one-out ± se", "per trajectory"]
-    _console.print_table(title, columns, rows)
-
-
-def _print_singles(many: "Sequence[TrajectoryScores]", time_unit: str) -> None:
-    """Print scores of displacements, each with its difference from the model average."""
-    from driftbayes._representation import number, with_error, with_unit
-    from driftbayes.data._units import readable_unit
-
-    per_time, unit = readable_unit([scores.tau for scores in many], time_unit)
-    rows = []
-    for scores in many:
-        last = list(scores.values)[-1]
-        for name in scores.values:
-            mean, (gap, error) = scores.mean(name)[0], scores.difference(name, last)
-            # A model of probability one differs from the average only by rounding.
-            alike = abs(gap) <= 1e-12 * abs(mean)
-            versus = "0" if alike else with_error(gap, error)
-            best = "larger" if scores.larger_is_better else "smaller"
-            rows.append(
-                [
-                    *(number(scores.tau * per_time, 5), scores.rule, name),
-                    *(with_error(*scores.mean(name)), "" if name == last else versus, best),
-                ]
-            )
-    columns = [
-        *(with_unit("time", unit), "score", "model", "mean ± se"),
-        *("minus average ± se", "better"),
-    ]
-    title = f"Displacements of {len(many[0].counts)} held-out trajectories"
-    _console.print_table(title, columns, rows, left=3)
 
 
 COMMANDS = {

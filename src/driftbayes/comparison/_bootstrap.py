@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from driftbayes._precision import in_double_precision
-from driftbayes._representation import number
+from driftbayes._representation import Described, number
 from driftbayes._sums import diagonal_sums
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.comparison._bayes import Comparison
@@ -35,8 +35,8 @@ Units = Literal["auto", "particles", "clusters", "time"]
 _MIN_UNITS, _MAX_UNITS = 8, 200
 
 
-@dataclass(frozen=True, eq=False)
-class Bootstrap:
+@dataclass(frozen=True, eq=False, repr=False)
+class Bootstrap(Described):
     """Replicates of ln K.
 
     Args:
@@ -60,10 +60,6 @@ class Bootstrap:
     block_steps: int | None
     dependence: Dependence
     seed: int
-
-    def __repr__(self) -> str:
-        """Show ln K and its interval."""
-        return f"<Bootstrap: {self.sentence}>"
 
     @property
     def interval(self) -> tuple[float, float]:

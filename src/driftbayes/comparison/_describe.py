@@ -37,7 +37,9 @@ from driftbayes._representation import (
 )
 from driftbayes._typing import FloatArray
 from driftbayes.comparison._bayes import Comparison
+from driftbayes.comparison._bootstrap import Bootstrap
 from driftbayes.comparison._dataset import with_details
+from driftbayes.comparison._dependence import Dependence
 from driftbayes.comparison._scan import Scan, is_consistent
 from driftbayes.comparison._sensitivity import PriorSensitivity
 from driftbayes.data._units import readable, readable_time, readable_times, readable_unit
@@ -514,3 +516,64 @@ def sensitivity_panel(found: PriorSensitivity, name: str, time_unit: str) -> Pan
 
 def _along(records: list[Evidence], field: str) -> FloatArray:
     return np.array([getattr(record, field) for record in records])
+
+
+@summarise.register
+def _(result: PriorSensitivity) -> str:
+    return " ".join(result.sentences)
+
+
+@describe.register
+def _(result: PriorSensitivity) -> Card:
+    pairs = list(result.log_bayes_factors)
+    tables = tuple(
+        Table(
+            ("factor", *(f"ln K({pair})" for pair in pairs)),
+            tuple(
+                (number(factor), *(f"{result.log_bayes_factors[pair][i, j]:.4f}" for pair in pairs))
+                for j, factor in enumerate(result.factors)
+            ),
+            "r" * (1 + len(pairs)),
+            title=f"Prior scales of {', '.join(group)}",
+        )
+        for i, group in enumerate(result.groups)
+    )
+    at = readable(result.tau, result.time_unit)
+    headline = f"ln K for scaled priors at tau = {at}"
+    return Card("Sensitivity to the priors", headline, (), tuple(result.sentences), tables)
+
+
+@summarise.register
+def _(result: Dependence) -> str:
+    return f"at tau = {readable(result.tau, result.time_unit)} {result.sentence}"
+
+
+@describe.register
+def _(result: Dependence) -> Card:
+    few = f" ({result.n_sampled} sampled)" if result.n_sampled < result.n_particles else ""
+    facts = [
+        ("data", f"{result.n_particles} particles{few}, {result.n_steps} steps"),
+        ("mean correlation of simultaneous displacements", f"{result.mean_correlation:.4f}"),
+        ("mean squared correlation, bias-corrected", f"{result.mean_square:.4f}"),
+        ("bias of the squared correlation", number(result.noise, 2)),
+        (
+            "variance inflation, second moments",
+            with_error(result.inflation, result.inflation_err),
+        ),
+        ("effective number of particles, second moments", number(result.n_effective, 3)),
+        ("effective number of particles, mean flow", number(result.n_effective_mean, 3)),
+        ("clusters of particles", str(result.n_clusters)),
+    ]
+    for which, r, c in zip(
+        ("nearest tenth", "farther half"), result.separations, result.correlations, strict=True
+    ):
+        if np.isfinite(r):
+            apart = readable(r, result.length_unit, 3)
+            facts.append((f"correlation, {which} of the pairs ({apart} apart)", f"{c:.4f}"))
+    sentences = (result.advice,) if result.advice else ()
+    return Card("Dependence", summarise(result), tuple(facts), sentences)
+
+
+@describe.register
+def _(result: Bootstrap) -> Card:
+    return Card("Bootstrap", result.sentence)

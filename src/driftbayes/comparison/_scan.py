@@ -167,6 +167,11 @@ class Scan(Described):
         """Write a self-contained HTML report; see `driftbayes.write_report`."""
         public("write_report")(self, path, **options)
 
+    def export(self, simulator: str, path: Any = None, **options: Any) -> str:
+        """Return code for a simulator; see `driftbayes.export`."""
+        text: str = public("export")(self, simulator, path, **options)
+        return text
+
     def to_dataframe(self) -> "pd.DataFrame":
         """Return a pandas table, one row per tau, model and parameter, with a column of units."""
         return to_dataframe(self)

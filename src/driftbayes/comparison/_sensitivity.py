@@ -15,12 +15,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes._aliases import public
 from driftbayes._precision import in_double_precision
-from driftbayes._representation import number
+from driftbayes._representation import Described, number
 from driftbayes._typing import FloatArray, Progress
 from driftbayes.comparison._hypotheses import check_names, model_pairs
 from driftbayes.data._sampling import Displacements
@@ -36,6 +37,10 @@ from driftbayes.inference import (
 )
 from driftbayes.likelihood import ReducedDisplacements, SummedDisplacements
 from driftbayes.priors import Fixed, Uniform
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 # Factors on the scales of priors in a comparison, and in a table of the sensitivity.
 FACTORS = (0.25, 4.0)
@@ -135,8 +140,8 @@ def scaled_evidence(
     return ScaledEvidence(first, logs, errs)
 
 
-@dataclass(frozen=True, eq=False)
-class PriorSensitivity:
+@dataclass(frozen=True, eq=False, repr=False)
+class PriorSensitivity(Described):
     """Ln K of every pair of models under scaled priors.
 
     Args:
@@ -146,6 +151,7 @@ class PriorSensitivity:
         log_bayes_factor_errs: Standard errors of ln K.
         tau: Sampling time.
         method: Method of the evidences.
+        time_unit: Name of the unit of tau.
         unmoved: Parameters whose priors have no scale: uniform between natural bounds.
     """
 
@@ -155,11 +161,13 @@ class PriorSensitivity:
     log_bayes_factor_errs: dict[str, FloatArray]
     tau: float
     method: str
+    time_unit: str = ""
     unmoved: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        """Show the ranges of ln K."""
-        return f"<PriorSensitivity: {' '.join(self.sentences)}>"
+    def plot(self) -> "Figure":
+        """Draw ln K of the first two models for rescaled priors."""
+        figure: Figure = public("sensitivity_figure", "driftbayes.plots.scan")(self)
+        return figure
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers and text, one row per group and factor."""
@@ -254,5 +262,6 @@ def prior_sensitivity(
         log_bayes_factor_errs={pair: np.hypot(b.errs, a.errs) for pair, (b, a) in pairs.items()},
         tau=found[0].evidence.tau,
         method=found[0].evidence.method,
+        time_unit=found[0].evidence.time_unit,
         unmoved=unmoved_parameters(hypotheses),
     )

@@ -4,6 +4,7 @@ __all__ = [
     "SEASONS",
     "cell_axes",
     "cell_edges",
+    "describe_cells",
     "longitude_range",
     "map_regions",
     "not_a_plane",
@@ -18,6 +19,7 @@ import numpy as np
 import xarray as xr
 
 from driftbayes._precision import in_double_precision
+from driftbayes._representation import Card, Table, number
 from driftbayes._typing import FloatArray, IntArray, Progress
 from driftbayes._version import __version__
 from driftbayes.comparison._bayes import Comparison
@@ -277,3 +279,24 @@ def cell_axes(
         centres[name] = name, 0.5 * (along[1:] + along[:-1]), attributes
         bounds[f"{name}_bounds"] = (name, "bound"), np.stack([along[:-1], along[1:]], axis=-1)
     return centres | bounds
+
+
+def describe_cells(result: xr.Dataset) -> Card:
+    """Describe a map on a fixed grid by the median and the extremes of every quantity.
+
+    Args:
+        result: Result of `map_regions`.
+    """
+    n_windows, least = result["n_windows"], json.loads(result.attrs["options"])["min_windows"]
+    rows = []
+    for name in map(str, result.data_vars):
+        values = result[name].values
+        finite = values[values == values]
+        unit = result[name].attrs.get("units", "")
+        if not name.startswith("n_") and not name.endswith("_ok") and len(finite):
+            low, middle, high = (number(q) for q in np.quantile(finite, [0.0, 0.5, 1.0]))
+            rows.append((name, "" if unit == "1" else unit, middle, low, high))
+    n_cells = int((n_windows >= least).sum())
+    headline = f"{n_cells} of {n_windows.size} cells have {least} or more windows"
+    table = Table(("quantity", "unit", "median", "lowest", "highest"), tuple(rows), "llrrr")
+    return Card("Map", headline, tables=(table,))

@@ -1,6 +1,5 @@
 """Trajectories, and the displacements cut from them."""
 
-from driftbayes.data import _describe  # noqa: F401  (registers descriptions)
 from driftbayes.data._sampling import Displacements, displacements, snap_taus
 from driftbayes.data._trajectories import Trajectories
 

@@ -2,11 +2,11 @@
 
 __all__ = ["AveragedFit", "Fields"]
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from driftbayes._aliases import Saved, public
 from driftbayes._representation import Described, to_dataset
 from driftbayes._typing import FloatArray
 from driftbayes.data._sampling import Displacements
@@ -24,6 +25,7 @@ from driftbayes.fields._splines import Splines
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
 # Number of points per block.
 _BLOCK = 2000
@@ -34,7 +36,7 @@ Fields: TypeAlias = list[list[tuple[int, FloatArray]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AveragedFit(Described, ABC):
+class AveragedFit(Described, Saved):
     """Evidence of several hypotheses on fields, and their average.
 
     Args:
@@ -47,6 +49,8 @@ class AveragedFit(Described, ABC):
         ground: Position on the earth of the origin, if positions come from degrees.
         fingerprint: Fingerprint of the displacements.
     """
+
+    kind: ClassVar[str] = "field"
 
     log_evidences: dict[str, float]
     members: tuple[Member, ...]
@@ -139,6 +143,16 @@ class AveragedFit(Described, ABC):
     @abstractmethod
     def roughness(self) -> float:
         """95 % quantile over steps of the relative change of a field, at the mode."""
+
+    def plot(self) -> "Figure":
+        """Draw the fields with their errors."""
+        figure: Figure = public("field_figure", "driftbayes.plots.field")(self)
+        return figure
+
+    def export(self, simulator: str, path: Any, **options: Any) -> str:
+        """Return code for a simulator, and write its grid; see `driftbayes.export`."""
+        text: str = public("export")(self, simulator, path, **options)
+        return text
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Transition densities learned from displacements, and their scores relative to models."""
 
-from driftbayes.learned import _describe  # noqa: F401  (registers descriptions)
 from driftbayes.learned._scores import score_learned
 from driftbayes.learned._training import Training
 

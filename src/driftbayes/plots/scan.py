@@ -10,6 +10,7 @@ __all__ = [
     "plot_parameter",
     "plot_prior_sensitivity",
     "plot_scan",
+    "sensitivity_figure",
 ]
 
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ import numpy as np
 from driftbayes.comparison._describe import as_scan, scan_panels
 from driftbayes.plots._panels import fill_axes
 from driftbayes.plots.style import (
+    COLUMN,
     GUIDE,
     INK,
     MORE_COLOURS,
@@ -155,6 +157,17 @@ def plot_prior_sensitivity(
         ax.set_ylabel(log_factor_label(name))
         ax.legend(loc="best")
     return ax
+
+
+def sensitivity_figure(result: "PriorSensitivity") -> "Figure":
+    """Draw ln K of the first two models for rescaled priors.
+
+    Args:
+        result: From `prior_sensitivity`.
+    """
+    with journal_figure(*COLUMN) as (figure, ax):
+        plot_prior_sensitivity(result, ax=ax)
+    return figure
 
 
 def log_factor_label(pair: str) -> str:

@@ -5,11 +5,12 @@ __all__ = ["Gaussians", "PresenceMap", "presence_map"]
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr
 
+from driftbayes._aliases import Saved, public
 from driftbayes._representation import (
     Card,
     Described,
@@ -29,6 +30,7 @@ from driftbayes.errors import DriftbayesError, warn
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
 # Default number of cells along the longer side.
 _N_CELLS = 100
@@ -55,7 +57,7 @@ class Gaussians:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PresenceMap(Described):
+class PresenceMap(Described, Saved):
     """Probability that a particle is in each cell of a grid.
 
     Args:
@@ -72,6 +74,8 @@ class PresenceMap(Described):
         areas: Area of the cells of each row, in the square of the unit of length.
         source: Source of the probability, if not posterior draws of homogeneous models.
     """
+
+    kind: ClassVar[str] = "presence"
 
     horizons: FloatArray
     edges: tuple[FloatArray, FloatArray]
@@ -141,6 +145,11 @@ class PresenceMap(Described):
             options=json.dumps({"levels": LEVELS}),
             **({"source": self.source} if self.source else {}),
         )
+
+    def plot(self) -> "Figure":
+        """Draw the probability of presence with its regions."""
+        figure: Figure = public("presence_figure", "driftbayes.plots.presence")(self)
+        return figure
 
     def to_json(self) -> dict[str, Any]:
         """Return the size of the grid, the probability outside, and areas of the regions."""

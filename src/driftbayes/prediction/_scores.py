@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 
 from driftbayes._precision import in_double_precision
-from driftbayes._representation import number
+from driftbayes._representation import Described, number
 from driftbayes._typing import FloatArray, Progress
 from driftbayes.comparison._bayes import model_probabilities
 from driftbayes.comparison._hypotheses import check_names
 from driftbayes.data._sampling import WHOLE, Cut, Displacements, displacements
 from driftbayes.data._trajectories import Trajectories
-from driftbayes.data._units import readable
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, LogEvidences, log_evidences
 from driftbayes.inference._hypothesis import check_plain
@@ -48,8 +47,8 @@ _MAX_BYTES = 128 << 20
 _MIN_REPORTED_ERROR = 1e-3
 
 
-@dataclass(frozen=True, eq=False)
-class Scores:
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(Described):
     """Scores of all kinds at one sampling time.
 
     Args:
@@ -73,10 +72,6 @@ class Scores:
     data_fingerprint: str
     priors_from_data: bool
     learned: LearnedScores | None = None
-
-    def __repr__(self) -> str:
-        """Return the leave-one-out log density of each model."""
-        return f"<Scores: at tau = {readable(self.tau, self.time_unit)}, {self.leave_one_out!r}>"
 
     remark = "Scores measure the prediction of held-out trajectories; they are not probabilities."
 

@@ -4,10 +4,11 @@ __all__ = ["REGION_MEMBERS", "SearchRegions", "search_regions"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from driftbayes._aliases import Saved
 from driftbayes._typing import FloatArray, StrArray
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
@@ -22,7 +23,7 @@ REGION_MEMBERS = 400
 
 
 @dataclass(frozen=True, eq=False)
-class SearchRegions:
+class SearchRegions(Saved):
     """Ellipses of given probabilities, for each particle and horizon.
 
     Args:
@@ -37,6 +38,8 @@ class SearchRegions:
         time_unit: Unit of time.
         in_degrees: Whether vertices are longitudes and latitudes.
     """
+
+    kind: ClassVar[str] = "regions"
 
     ids: StrArray
     times: FloatArray

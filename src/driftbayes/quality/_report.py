@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes._representation import Described
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, NothingLeftError
 from driftbayes.quality._checks import (
@@ -36,8 +37,8 @@ _REPAIRS = {
 _Checks = str | Iterable[str | AbstractCheck]
 
 
-@dataclass(frozen=True, eq=False)
-class QualityReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class QualityReport(Described):
     """Findings of all checks.
 
     Args:
@@ -83,10 +84,6 @@ class QualityReport:
             "n_trajectories": self.n_trajectories,
             "findings": [finding.to_json() for finding in self.findings],
         }
-
-    def __repr__(self) -> str:
-        sentences = [f.sentence for f in self.findings if f.n_observations]
-        return f"<QualityReport: {'; '.join(sentences) or 'no findings'}>"
 
 
 def inspect(trajectories: Trajectories, checks: _Checks = ()) -> QualityReport:

@@ -1,6 +1,5 @@
 """Relative dispersion: pairs of particles and how they separate."""
 
-from driftbayes.relative import _describe  # noqa: F401  (registers descriptions)
 from driftbayes.relative._analysis import (
     PairComparison,
     PairScan,

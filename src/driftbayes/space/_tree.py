@@ -5,10 +5,11 @@ __all__ = ["ModelTree", "TreeMap", "map_tree"]
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from driftbayes._aliases import Saved, public
 from driftbayes._precision import in_double_precision
 from driftbayes._representation import Described, to_dataset
 from driftbayes._typing import FloatArray, IntArray
@@ -37,6 +38,7 @@ from driftbayes.space._leaves import Leaves, solve_leaves
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
 Progress = Callable[[str, int, int], None]
 
@@ -100,7 +102,7 @@ class ModelTree:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TreeMap(Described):
+class TreeMap(Described, Saved):
     """A map at one sampling time: its evidence, and averages over all partitions of the region.
 
     Args:
@@ -115,6 +117,8 @@ class TreeMap(Described):
         fine: Cell number, steps and particles of the finest cells with data.
         attributes: Units, provenance and options.
     """
+
+    kind: ClassVar[str] = "map"
 
     tau: float
     box: Box
@@ -257,6 +261,16 @@ class TreeMap(Described):
                 variance = np.bincount(parent, spread - noise, minlength=n)
                 out[i, nodes] = np.maximum(variance, 0.0) * 4 / 3
         return out
+
+    def plot(self) -> "Figure":
+        """Draw the map under the best model, with errors."""
+        figure: Figure = public("map_figure", "driftbayes.plots.map")(self.to_dataset(), self.best)
+        return figure
+
+    def export(self, simulator: str, path: Any, **options: Any) -> str:
+        """Return code for a simulator, and write its grid; see `driftbayes.export`."""
+        text: str = public("export")(self, simulator, path, **options)
+        return text
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidences as plain numbers and text."""

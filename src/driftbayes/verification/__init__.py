@@ -1,6 +1,5 @@
 """Scores of ensembles of simulated trajectories against observed ones."""
 
-from driftbayes.verification import _describe  # noqa: F401  (registers descriptions)
 from driftbayes.verification._cases import Cases, match_cases
 from driftbayes.verification._scores import EnsembleScore, EnsembleScores, score_cases
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from driftbayes._aliases import public
 from driftbayes._representation import Described, plain
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.errors import DriftbayesError
@@ -22,6 +23,9 @@ from driftbayes.verification._rules import (
     separation_skill,
     variogram_scores,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Errors = Literal["drifters", "starts"]
 # Scores per lead time, and per forecast.
@@ -109,6 +113,11 @@ class EnsembleScores(Described):
             return f"{first.name} predicts best ({first.dispersion})"
         names = ", ".join(e.name for e in others if e not in worse)
         return f"{first.name} has the smallest energy score, not distinguishable from {names}"
+
+    def plot(self) -> "Figure":
+        """Draw the scores by lead time."""
+        figure: Figure = public("scores_figure", "driftbayes.plots.scores")(self)
+        return figure
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers."""

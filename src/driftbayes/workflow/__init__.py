@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from driftbayes.workflow._backtests import backtest, recommend
     from driftbayes.workflow._changes import segments
     from driftbayes.workflow._examples import example, write_example
+    from driftbayes.workflow._exports import export
     from driftbayes.workflow._fields import field
     from driftbayes.workflow._fits import (
         bootstrap,
@@ -36,6 +37,7 @@ __all__ = [
     "check",
     "compare",
     "example",
+    "export",
     "field",
     "info",
     "map",
@@ -61,6 +63,7 @@ __getattr__ = lazy(
         "_analyses": "Cut Scales compare scan suggested_taus",
         "_changes": "segments",
         "_examples": "example write_example",
+        "_exports": "export",
         "_fields": "field",
         "_fits": "bootstrap check map predict score sensitivity simulate",
         "_overview": "Overview info trajectories_card",

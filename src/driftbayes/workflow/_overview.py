@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes._representation import Card, number, repeat_command
+from driftbayes._representation import (
+    Card,
+    Described,
+    Table,
+    describe,
+    number,
+    repeat_command,
+    summarise,
+)
 from driftbayes._storage import PathLike
 from driftbayes.data._describe import describe_trajectories, origin_facts
 from driftbayes.data._sampling import displacements
@@ -54,8 +62,8 @@ def trajectories_card(tracks: Trajectories) -> Card:
     return replace(card, facts=(*card.facts, *shown), warnings=(*card.warnings, *found.warnings))
 
 
-@dataclass(frozen=True)
-class Overview:
+@dataclass(frozen=True, repr=False)
+class Overview(Described):
     """Overview of trajectories, as returned by `info`.
 
     Args:
@@ -67,10 +75,6 @@ class Overview:
     tracks: Trajectories
     survey: Survey
     file: str | tuple[str, ...] | None = None
-
-    def __repr__(self) -> str:
-        """Show the trajectories and suggested sampling times."""
-        return f"<Overview: {self.tracks!r}, suggested tau = {self.suggested_taus or 'all'}>"
 
     @property
     def suggested_taus(self) -> str | None:
@@ -326,6 +330,23 @@ class Overview:
             )
             or "negligible"
         )
+
+
+@summarise.register
+def _(overview: Overview) -> str:
+    return f"{overview.tracks!r}, suggested tau = {overview.suggested_taus or 'all'}"
+
+
+@describe.register
+def _(overview: Overview) -> Card:
+    rows = tuple((name, text) for name, text in overview.rows())
+    command = overview.suggested_command
+    return Card(
+        "Overview",
+        summarise(overview.tracks),
+        sentences=(f"next: {command}",) if command else (),
+        tables=(Table(("", ""), rows, "ll"),),
+    )
 
 
 def _typed(value: float, unit: str, digits: int = 6) -> str:
