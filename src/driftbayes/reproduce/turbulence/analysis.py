@@ -180,7 +180,7 @@ def _expected(
     entries = pack(np.concatenate(moments))
     names = [f"draw {i}" for i in range(len(entries))]
     data = reduced(entries, np.full(len(entries), float(n_particles)), owners, names)
-    drawn = estimates_of(scan_displacements(data, both_models()))
+    drawn = estimates_of(data)
     return np.array([drawn[q].reshape(len(taus), N_DRAWS).std(axis=1, ddof=1) for q in QUANTITIES])
 
 
