@@ -24,10 +24,14 @@ _FIELDS = dict(
 TAU_FIELDS = ("n_particles", "n_steps", "n_displacements", "data_fingerprint", "verdict")
 
 
-def hypotheses_of(dataset: "xr.Dataset") -> dict[str, Hypothesis]:
-    """Return the hypotheses of a scan, by name, from its stored priors."""
-    # Files of older versions have no number of dimensions.
-    n_dim = int(dataset.attrs.get("n_dim", 2))
+def hypotheses_of(dataset: "xr.Dataset", n_dim: int = 2) -> dict[str, Hypothesis]:
+    """Return the hypotheses of a scan, by name, from its stored priors.
+
+    Args:
+        dataset: Dataset of a scan.
+        n_dim: Number of spatial dimensions, if the scan does not store it.
+    """
+    n_dim = int(dataset.attrs.get("n_dim", n_dim))
     table = json.loads(str(dataset.attrs["priors"]))
     return {
         name: Hypothesis(

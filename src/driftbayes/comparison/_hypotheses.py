@@ -25,8 +25,6 @@ from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import AbstractPrior, Exponential, scaling_priors
 
-_Result = TypeVar("_Result")
-
 
 @dataclass(frozen=True)
 class HypothesisSet:
@@ -178,6 +176,9 @@ def check_names(hypotheses: Sequence[Hypothesis]) -> None:
     if not names or len(set(names)) != len(names):
         msg = f"expected one or more hypotheses of different models, got {names}; name each once"
         raise DriftbayesError(msg)
+
+
+_Result = TypeVar("_Result")
 
 
 def model_pairs(results: Mapping[str, _Result]) -> dict[str, tuple[_Result, _Result]]:

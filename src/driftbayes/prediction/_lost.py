@@ -14,7 +14,7 @@ from driftbayes._kernels.compiled import run_in_threads
 from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._fixes import last_rows
-from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.data._sampling import Displacements, displacements, evenly_spaced
 from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.data._units import readable
 from driftbayes.data.tangent import ground_of, last_fixes, rotated
@@ -165,9 +165,8 @@ class LostForecast(Forecast):
             n_members: Number of members per particle, at most the number drawn.
         """
         whole_set = self.lost.given
-        n = min(whole(n_members, "n_members", 1), len(whole_set.positions))
         # Spread over the posterior draws, whose paths are contiguous.
-        chosen = np.linspace(0, len(whole_set.positions) - 1, n).round().astype(np.int64)
+        chosen = evenly_spaced(len(whole_set.positions), whole(n_members, "n_members", 1))
         models = tuple(whole_set.models[i] for i in chosen)
         return replace(whole_set, positions=whole_set.positions[chosen], models=models)
 

@@ -330,6 +330,29 @@ def check_regular(tracks: Trajectories) -> None:
         )
 
 
+def data_and_hypotheses(
+    tracks: Trajectories,
+    tau: float | str,
+    cut: Cut,
+    models: Models,
+    priors: Priors | None,
+    scales: Scales | None,
+) -> tuple[Displacements, HypothesisSet]:
+    """Return displacements at one sampling time, and hypotheses with priors at that time.
+
+    Args:
+        tracks: The trajectories.
+        tau: Sampling time, or "all".
+        cut: How trajectories are cut into displacements.
+        models: Models, as for `compare`.
+        priors: Priors by parameter name.
+        scales: Scales of the motion for default priors.
+    """
+    data = _displacements_at(tracks, tau, cut)
+    at = None if tau == "all" else data.tau
+    return data, hypotheses_for(models, tracks, priors=priors, scales=scales, tau=at)
+
+
 def hypotheses_for(
     models: Models,
     tracks: Trajectories,
@@ -374,29 +397,6 @@ def hypotheses_for(
     by_name = dict(zip(names, made.hypotheses, strict=True))
     every = [model if isinstance(model, Hypothesis) else by_name[model] for model in wanted]
     return HypothesisSet(tuple(every), made.from_data, made.note)
-
-
-def data_and_hypotheses(
-    tracks: Trajectories,
-    tau: float | str,
-    cut: Cut,
-    models: Models,
-    priors: Priors | None,
-    scales: Scales | None,
-) -> tuple[Displacements, HypothesisSet]:
-    """Return displacements at one sampling time, and hypotheses with priors at that time.
-
-    Args:
-        tracks: The trajectories.
-        tau: Sampling time, or "all".
-        cut: How trajectories are cut into displacements.
-        models: Models, as for `compare`.
-        priors: Priors by parameter name.
-        scales: Scales of the motion for default priors.
-    """
-    data = _displacements_at(tracks, tau, cut)
-    at = None if tau == "all" else data.tau
-    return data, hypotheses_for(models, tracks, priors=priors, scales=scales, tau=at)
 
 
 def _given_priors(

@@ -21,6 +21,7 @@ from scipy.linalg import toeplitz
 from driftbayes._representation import plain
 from driftbayes._typing import FloatArray
 from driftbayes.comparison import Scan, scan_displacements
+from driftbayes.data._sampling import evenly_spaced
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import ReducedDisplacements
 from driftbayes.models import Langevin
@@ -142,7 +143,7 @@ def spreads(summaries: Sequence["xr.Dataset"]) -> Spreads:
     """
     first = summaries[0]
     taus = first["tau"].values
-    chosen = np.unique(np.linspace(0, len(taus) - 1, min(_N_TAUS, len(taus))).round().astype(int))
+    chosen = evenly_spaced(len(taus), _N_TAUS)
     n_particles = int(json.loads(first.attrs["config"])["particles"])
     owners = np.concatenate([s["window_tau_index"].values for s in summaries])
     over_particles, over_flows, means = [], [], {}

@@ -16,7 +16,7 @@ from driftbayes._typing import FloatArray, IntArray
 from driftbayes._version import __version__
 from driftbayes.comparison import log_bayes_factor
 from driftbayes.comparison._scan import evidences_of_many
-from driftbayes.data._sampling import Displacements
+from driftbayes.data._sampling import Displacements, evenly_spaced
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.diagnostics import diagnose
 from driftbayes.inference import Hypothesis
@@ -130,8 +130,7 @@ def _moments(trajectories: Trajectories, experiment: Experiment) -> dict[str, An
         # Groups in place of windows: the same sums over fewer particles.
         grouped = dx[:, 0].reshape(experiment.n_groups, -1, n_tau, x.shape[2]).swapaxes(0, 1)
         parts_by_name["group_moment"].append(pack(window_moments(grouped)))
-        n_kept = min(len(moments), experiment.max_windows)
-        kept = np.unique(np.linspace(0, len(moments) - 1, n_kept).round().astype(np.int64))
+        kept = evenly_spaced(len(moments), experiment.max_windows)
         parts_by_name["window_moment"].append(pack(moments[kept]))
         parts_by_name["window_tau_index"].append(np.full(len(kept), i))
         parts_by_name["window_number"].append(kept)
