@@ -80,7 +80,7 @@ class ParticleForecast:
     @cached_property
     def lonlat(self) -> FloatArray | None:
         """Longitude and latitude of the positions in degrees, if the data were in degrees."""
-        return None if self.fixes is None else self.fixes.lay(self.positions)
+        return None if self.fixes is None else self.fixes.to_lonlat(self.positions)
 
     def trajectories(self, **provenance: Any) -> Trajectories:
         """Return every member's path of every particle, named particle/member.

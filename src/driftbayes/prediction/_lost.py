@@ -123,7 +123,7 @@ class LostParticles:
         """Longitude and latitude of the conditional mean positions, (particle, horizon, 2)."""
         if self.given.fixes is None:
             return None
-        return self.given.fixes.lay(self.given.positions[:, :, 1:].mean(axis=0)[None])[0]
+        return self.given.fixes.to_lonlat(self.given.positions[:, :, 1:].mean(axis=0)[None])[0]
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the regions of each particle as plain numbers."""

@@ -271,7 +271,7 @@ def _normal(edges: FloatArray, mean: FloatArray, sd: FloatArray) -> FloatArray:
 
 def _on_earth(gaussians: Gaussians, fixes: LastFixes) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return means and standard deviations in degrees; longitudes differ by less than 360°."""
-    means = np.array(fixes.lay(gaussians.means))
+    means = np.array(fixes.to_lonlat(gaussians.means))
     last = np.array(fixes.lonlat)
     # All longitudes within 180° of the middle.
     angles = np.radians(last[:, 0])

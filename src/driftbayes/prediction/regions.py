@@ -170,7 +170,7 @@ def _on_earth(forecast: ParticleForecast, polygons: FloatArray) -> FloatArray:
     n_particles, n_horizons, n_levels, n_vertices, _ = polygons.shape
     # Each vertex is the end of a straight path from the last fix.
     ends = polygons.transpose(1, 2, 3, 0, 4).reshape(-1, n_particles, 1, 2)
-    laid = forecast.fixes.lay(ends).reshape(n_horizons, n_levels, n_vertices, n_particles, 2)
+    laid = forecast.fixes.to_lonlat(ends).reshape(n_horizons, n_levels, n_vertices, n_particles, 2)
     vertices = laid.transpose(3, 0, 1, 2, 4).copy()
     vertices[..., 0] = np.degrees(np.unwrap(np.radians(vertices[..., 0]), axis=-1))
     return vertices

@@ -83,14 +83,14 @@ def backtest(
         if early is None or not len(seen):
             continue
         made = _forecasts(early, tau, times, members=members, seed=seed + i, **options)
-        made |= _simple(early, times, members, fixed, seed + i)
+        made |= _baselines(early, times, members, fixed, seed + i)
         for name, forecast in made.items():
             found.setdefault(name, []).append(_named(forecast, seen, i))
     if not found:
         msg = "no particle is observed both before and after an origin; give shorter --horizons"
         raise DriftbayesError(msg)
     complete = {name: parts for name, parts in found.items() if len(parts) == len(found[AVERAGE])}
-    cases = [_together(parts, tracks, name, begins) for name, parts in complete.items()]
+    cases = [_matched(parts, tracks, name, begins) for name, parts in complete.items()]
     result = score_cases(cases, units=tracks.units, errors=errors, seed=seed)
     notes = [note for note in result.notes if "no observed position" not in note]
     if PERSISTENCE not in complete:
@@ -182,7 +182,7 @@ def _forecasts(
     return made
 
 
-def _simple(
+def _baselines(
     early: Trajectories, times: list[float], members: int, kappa: float | None, seed: int
 ) -> dict[str, ParticleForecast]:
     """Make members of persistence and of a fixed diffusivity."""
@@ -246,7 +246,7 @@ def _named(forecast: ParticleForecast, seen: set[str], origin: int) -> Trajector
     return replace(paths, ids=ids).select(keep[paths.trajectory_index])
 
 
-def _together(
+def _matched(
     parts: list[Trajectories], observed: Trajectories, name: str, origins: FloatArray
 ) -> Cases:
     """Match the forecasts from all origins with observations."""
