@@ -74,7 +74,6 @@ if TYPE_CHECKING:
         scaling_priors,
     )
     from driftbayes.relative import PairComparison, pairs
-    from driftbayes.report import write_report
     from driftbayes.sde import SDE
     from driftbayes.workflow import (
         Blocks,
@@ -99,6 +98,7 @@ if TYPE_CHECKING:
         segments,
         sensitivity,
         simulate,
+        write_report,
     )
 
 __getattr__ = lazy(
@@ -123,14 +123,13 @@ __getattr__ = lazy(
         "plots.scan": "plot_scan",
         "plots.segments": "plot_segments",
         "plots.pairs": "plot_pairs",
-        "report": "write_report",
         "relative": "PairComparison pairs",
         "sde": "SDE",
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales backtest check compare example export field info map open_scan "
             "predict presence read recommend scan score score_ensembles segments sensitivity "
-            "simulate trajectories_card"
+            "simulate trajectories_card write_report"
         ),
     },
 )

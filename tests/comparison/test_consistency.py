@@ -11,7 +11,8 @@ from scipy.stats import chi2
 
 from driftbayes.comparison import Comparison, ConsistentRange, Scan, consistent_range
 from driftbayes.comparison._consistency import MIN_TAUS, TOLERANCE, describe_consistency
-from driftbayes.comparison._describe import scan_panels, scan_tables
+from driftbayes.comparison._describe import panel_title, scan_panels, scan_tables
+from driftbayes.models import MODELS, model_named
 from made import made_evidence
 
 TAUS = np.geomspace(0.1, 10.0, 12)
@@ -97,6 +98,16 @@ def test_a_signed_parameter_is_reported_without_logarithms(name):
     assert scan_tables(result, 0)[1].rows[0][0] == name
     panel = next(p for p in scan_panels(result) if p.name == f"parameter_{name}")
     assert panel.drawn_scales == ["linear"]
+
+
+def test_the_panels_of_a_parameter_and_of_its_common_motion_have_different_titles():
+    parameters = model_named("langevin+common", MODELS).parameters
+    titles = {name: panel_title(about) for name, about in parameters.items()}
+    assert titles["gamma"] == "Inverse decorrelation time of the velocity"
+    assert titles["gamma_common"] == f"{titles['gamma']}, of the common motion"
+    # Remarks on the convention or the range are left out.
+    assert titles["k"] == "Long-time diffusivity"
+    assert titles["common"] == "Share of the common motion in the diffusivity"
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])

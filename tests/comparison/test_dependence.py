@@ -50,6 +50,10 @@ def common_motion(rho, n_particles=40, n_steps=500, gamma=1.0, seed=0):
 # Which model fits
 
 
+def test_of_a_single_particle_no_dependence_is_claimed():
+    assert dependence(tracks(steps(1, 50)), 1.0).sentence == "a single particle"
+
+
 def in_one_flow(length, side=10.0, n_particles=60, n_steps=60):
     """Brownian particles in a flow of a correlation length, spread over a square."""
     rng = np.random.default_rng(5)

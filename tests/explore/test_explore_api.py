@@ -91,7 +91,8 @@ def test_options_of_reading_are_those_of_the_command_line(client):
     _, again = client.ask("reread", {"data": card["data"], "options": options + " --units m,min"})
     assert dict(again["rows"])["units"] == "length m, time min"
     _, wrong = client.ask("reread", {"data": card["data"], "options": "--colums x=y"})
-    assert wrong["error"].startswith("reading options: unrecognized arguments: --colums")
+    told = "reading options: unknown option '--colums'; did you mean '--columns'?"
+    assert wrong["error"].startswith(told)
     _, open_quote = client.ask("reread", {"data": card["data"], "options": '--columns "x'})
     assert open_quote["error"].startswith("reading options: no closing quotation")
 
@@ -100,7 +101,7 @@ def test_an_option_cannot_name_another_file(client, tracks_csv):
     _, card = client.upload({"t.csv": b"id,time,x\na,0,0\na,1,1\n"})
     for sneaky in (str(tracks_csv), f"-- {tracks_csv}"):
         _, answer = client.ask("reread", {"data": card["data"], "options": sneaky})
-        assert answer["error"].startswith("reading options: unrecognized arguments")
+        assert answer["error"].startswith(f"reading options: unexpected argument '{tracks_csv}'")
 
 
 def test_what_looks_wrong_is_said(client):
@@ -170,7 +171,7 @@ def test_the_command_that_is_shown_finds_the_same(client, tracks_csv, capsys, mo
         ({"models": ["langevn"]}, "unknown model 'langevn'"),
         ({"models": ["brownian", "brownian"]}, "model 'brownian' is given twice"),
         ({"models": "all"}, "models must be a list of names, got 'all'"),
-        ({"timescale": None}, "give both u_rms and timescale"),
+        ({"timescale": None}, "give both the root mean square speed and the velocity time scale"),
         ({"u_rms": -1}, "u_rms must be a positive number, got -1.0"),
         ({"u_rms": "fast"}, "u_rms must be a number, got 'fast'"),
         ({"tau": 99}, "tau must be the index of a sampling time, 0 to "),

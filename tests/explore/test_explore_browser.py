@@ -126,6 +126,14 @@ def test_a_dropped_file_is_judged_as_python_judges_it(page, tracks_csv):
     assert page.locator("#fits g.curve").count() >= 3
 
 
+def test_sentences_begin_with_a_capital_but_for_names_of_axes(page):
+    texts = ["second_order is favoured", "z is constant", "'a.csv' is empty!", "give both"]
+    told = page.evaluate("t => import('/build.js').then(m => t.map(m.sentence))", texts)
+    assert told == [
+        *("Second-order is favoured.", "z is constant.", "'a.csv' is empty!", "Give both."),
+    ]
+
+
 def test_a_scan_fills_the_panels_and_equals_the_librarys(page, tracks_csv, tmp_path):
     choose_priors(page)
     drop(page, "tracks.csv", tracks_csv.read_text())

@@ -22,6 +22,7 @@ from driftbayes.comparison._dataset import hypotheses_of
 from driftbayes.data._sampling import Cut
 from driftbayes.report import build_report, examine, write_report
 from driftbayes.report._examination import reference_tau_index
+from driftbayes.report._page import verdict
 
 REPLICAS = 100
 
@@ -152,11 +153,23 @@ def test_every_curve_is_in_the_numbers(report):
 def test_quality_and_dependence_are_told(report):
     for text in (
         "25 in 2D, 1,025 points",
-        "Effective number of particles (τ = 1 h, 2 h, 4 h)",
+        "effective number of particles (τ = 1 h, 2 h, 4 h)",
         "no dependence between the",
         "no problems found",
     ):
         assert text in with_plain_spaces(report.html)
+
+
+def test_the_signs_that_depend_on_the_priors_are_one_sentence(scan, found, monkeypatch):
+    def sentences(pairs):
+        changed = replace(found.sensitivity[0], log_bayes_factors=dict.fromkeys(pairs))
+        monkeypatch.setattr(type(changed), "verdict_changes", lambda *_: True)
+        return verdict(scan, replace(found, sensitivity={0: changed}))[-1]
+
+    told = "The sign of ln K(a:b) at τ = 1 h depends on the priors."
+    assert sentences(["a:b"]) == told
+    told = "The signs of ln K(a:b), ln K(c:b) and ln K(c:a) at τ = 1 h depend on the priors."
+    assert sentences(["a:b", "c:b", "c:a"]) == told
 
 
 def test_other_trajectories_are_refused(dataset, tracks):

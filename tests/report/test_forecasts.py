@@ -12,7 +12,9 @@ import driftbayes as db
 from driftbayes.cli.main import main
 from driftbayes.prediction.regions import search_regions
 from driftbayes.report import build_report, examine
+from driftbayes.report._forecasts import forecast_tables
 from driftbayes.report._page import verdict
+from driftbayes.report._svg import page_colours
 from driftbayes.report._tracks import trajectories_svg
 from driftbayes.workflow import _forecasts as forecasts
 from driftbayes.workflow._forecasts import with_forecasts
@@ -74,6 +76,16 @@ def test_all_numbers_are_in_the_files(made):
             if r["model"] == name and r["field"] == f"forecast_energy_score: {name}"
         ]
         assert_allclose(scores, own.by_lead["energy_score"][0])
+
+
+def test_a_model_has_one_colour_on_the_page_and_shares_it_with_no_ensemble(made):
+    *_, more = made
+    models = ["brownian", "langevin", "second_order", "matern"]
+    own = page_colours(models)
+    shown = forecast_tables(more, models)["forecast_colours"]
+    assert list(shown) == list(more.backtest.ensembles)
+    assert {name: shown[name] for name in ("brownian", "langevin")}.items() <= own.items()
+    assert {shown[name] for name in shown if name not in own}.isdisjoint(own.values())
 
 
 def test_areas_are_those_of_predict(made):

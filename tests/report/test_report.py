@@ -15,6 +15,7 @@ from driftbayes._representation import Curve, Panel, with_error
 from driftbayes.comparison import Scan, make_hypotheses, scan_hypotheses
 from driftbayes.comparison._describe import scan_command, scan_panels, scan_verdict
 from driftbayes.report import build_report, write_report
+from driftbayes.report._page import _bound
 from driftbayes.report._svg import Axis, panel_svg
 
 HOSTILE = '</script><script>alert(1)</script>"&<b>.csv'
@@ -215,6 +216,33 @@ def test_ticks_differ_and_say_where_they_are(low, high, scale):
     factor = 10.0 ** int(power[1].translate(UPRIGHT)) if power else 1.0
     values = [number_of(text) for text in texts]
     assert_allclose(axis(np.array(values) * factor), places, atol=1e-3)
+
+
+def test_texts_of_crowded_ticks_stand_apart():
+    wide = Axis(60.0, 65_000.0, "log", 62.0, 346.0)
+    assert [text for _, text in wide.ticks] == ["100", "1000", "10000"]
+    short = Axis(1.0, 48.0, "log", 62.0, 346.0)
+    assert [text for _, text in short.ticks] == ["1", "2", "5", "10", "20"]
+
+
+def test_the_first_and_the_last_dot_lie_beside_the_frame():
+    x, y = np.array([1.0, 2.0, 4.0]), np.array([1.0, 3.0, 2.0])
+    dots = panel_svg(Panel("a", "A", x, "x", "y", [Curve("c", "c", y)]))
+    places = [float(place) for place in re.findall(r'cx="([\d.]+)"', dots)]
+    left, width = re.search(r'class="frame" x="(\d+)" y="\d+" width="(\d+)"', dots).groups()
+    assert int(left) + 4 < min(places) < max(places) < int(left) + int(width) - 4
+    line = panel_svg(Panel("a", "A", x, "x", "y", [Curve("c", "c", y, kind="plain")]))
+    assert f'd="M{left}.0 ' in line
+
+
+def test_no_line_ends_within_a_number_or_a_date():
+    shown = _bound("k = 2.4e-5 m/s <b>, p < 0.005, 2024-05-01T00:11:04 to 2024-05-04").replace(
+        "\u00a0", "_"
+    )
+    whole = '<span class="whole">{}</span>'
+    dates = [whole.format(date) for date in ("2024-05-01T00:11:04", "2024-05-04")]
+    number = whole.format("2.4e-5")
+    assert shown == f"k_=_{number}_m/s_&lt;b&gt;, p_&lt;_0.005, {' to '.join(dates)}"
 
 
 def test_the_power_of_ten_stands_in_the_label():

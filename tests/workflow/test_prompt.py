@@ -413,7 +413,11 @@ def test_a_scan_of_another_version_is_refused_with_advice(scanned, tmp_path):
 
 def test_a_scan_is_drawn_and_reported(scanned, tmp_path):
     scanned.plot().savefig(tmp_path / "scan.png")
-    scanned.report(tmp_path / "report.html")
+    made = scanned.report(tmp_path / "report.html")
+    assert [path.name for path in made.paths] == [
+        *("report.html", "report.report.csv", "report.report.json")
+    ]
+    assert made.sentences[-1] in " ".join(str(made).split())
     assert (tmp_path / "scan.png").stat().st_size > 10_000
     assert "langevin+noise" in (tmp_path / "report.html").read_text()
 
@@ -445,3 +449,5 @@ def test_the_origin_of_data_is_told_in_words():
         {"quality": [{"check": "stuck", "n_observations": 12}], "unwrapped": [9, None]}
     )
     assert found == [("quality", "stuck (12 positions)"), ("unwrapped", "9, -")]
+    found = origin_facts({"columns": {"x": "X", "sd": None}, "units": {"length": ["m", "m"]}})
+    assert found == [("columns", "x = X, sd = none"), ("units", "length m")]

@@ -128,7 +128,11 @@ def _read(path: Path, text: str) -> "Reading":
         words = shlex.split(text)
     except ValueError as error:
         raise DriftbayesError(f"reading options: {str(error).lower()} in {text!r}") from error
-    args = parser.parse_args([*words, "--", str(path)])
+    args, rest = parser.parse_known_args([*words, "--", str(path)])
+    if rest:
+        # Not the name of the file itself, which is that of a temporary copy.
+        unknown = [word for word in rest if word not in ("--", str(path))]
+        parser.error_unknown(unknown or [str(args.file)])
     trajectories = _options.read_unchecked(args)
     notes: list[str] = []
     if args.qc is not None:

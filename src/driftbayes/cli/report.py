@@ -57,34 +57,33 @@ def _report(args: argparse.Namespace) -> int:
         raise DriftbayesError("--within is the distance of --pairs; add --pairs")
     if args.forecast is not None:
         _options.parse_times("--forecast", args.forecast)
-    scan, tracks = _load_scan(args)
-    for option in ("forecast", "pairs"):
-        if getattr(args, option) and tracks is None:
-            msg = f"--{option} needs the trajectories of the scan; pass --data TRAJECTORIES"
-            raise DriftbayesError(msg)
-    examination = None
-    from driftbayes.report import examine, write_report
-    from driftbayes.report._page import verdict
+    source, tracks = _load(args)
+    _jax.prepare_jax()
+    from driftbayes.workflow import write_report
 
-    if tracks is not None:
-        _jax.prepare_jax()
-        with _console.progress_bar() as progress:
-            wanted = {"n_replicas": args.replicas, "pairs": args.pairs, "within": args.within}
-            examination = examine(tracks, scan, progress=progress, **wanted)
-            if args.forecast is not None:
-                from driftbayes.workflow._forecasts import with_forecasts
-
-                given = {**_options.analysis(args), "progress": progress}
-                examination = with_forecasts(examination, scan, args.forecast, **given)
-    output = args.output or _default_path(args)
-    for path in write_report(scan, output, title=args.title, examination=examination):
+    with _console.progress_bar() as progress:
+        made = write_report(
+            source,
+            args.output or _default_path(args),
+            tracks=tracks,
+            title=args.title,
+            forecast=args.forecast,
+            brief=args.brief,
+            n_replicas=args.replicas,
+            pairs=args.pairs,
+            within=args.within,
+            progress=progress,
+            **({} if args.taus is None else {"taus": _options.parse_times("--taus", args.taus)}),
+            **_options.analysis(args),
+        )
+    for path in made.paths:
         _console.note(f"wrote {path}")
-    for sentence in verdict(scan, examination):
+    for sentence in made.sentences:
         _console.say(sentence)
-    if scan.missing_models:
+    if made.scan.missing_models:
         from driftbayes.comparison._describe import shared_motion_command
 
-        _console.say(f"next: {shared_motion_command(scan, str(args.data or args.file))}")
+        _console.say(f"next: {shared_motion_command(made.scan, str(args.data or args.file))}")
     return 0
 
 
@@ -106,40 +105,31 @@ def _is_companion(path: Path) -> bool:
     return is_companion(path)
 
 
-def _load_scan(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
-    """Read or compute the scan; also return the trajectories, if there are any to examine."""
+def _load(args: argparse.Namespace) -> "tuple[Trajectories | Scan, Trajectories | None]":
+    """Read trajectories, or a scan and the trajectories of --data."""
     from driftbayes.comparison._describe import as_scan
     from driftbayes.data import _schema as schema
     from driftbayes.io import read_scan
     from driftbayes.io._formats import contents_of
 
-    if schema.KIND_ATTRIBUTE in contents_of(args.file).attributes:
-        scan = as_scan(read_scan(args.file))
-        if args.data is None:
-            if not args.brief:
-                _console.note(
-                    "the report has only the scan; pass --data TRAJECTORIES to add quality, "
-                    "posteriors, goodness of fit and prior sensitivity"
-                )
-            return scan, None
-        return scan, _read_data(args, scan)
+    if schema.KIND_ATTRIBUTE not in contents_of(args.file).attributes:
+        if args.data is not None:
+            msg = f"--data needs a scan, got trajectories in {args.file.name!r}; omit --data"
+            raise DriftbayesError(msg)
+        return _options.read(args), None
+    scan = as_scan(read_scan(args.file))
     if args.data is not None:
-        msg = f"--data needs a scan, got trajectories in {args.file.name!r}; omit --data"
-        raise DriftbayesError(msg)
-    taus = None if args.taus is None else _options.parse_times("--taus", args.taus)
-    tracks = _options.read(args)
-    if taus is None and tracks.recording_interval is None and len(tracks.intervals):
+        return scan, _read_data(args, scan)
+    for option in ("forecast", "pairs"):
+        if getattr(args, option):
+            msg = f"--{option} needs the trajectories of the scan; pass --data TRAJECTORIES"
+            raise DriftbayesError(msg)
+    if not args.brief:
         _console.note(
-            "times are irregular: the report compares the models on every fix at its own interval, "
-            "without a scan over tau"
+            "the report has only the scan; pass --data TRAJECTORIES to add quality, posteriors, "
+            "goodness of fit and prior sensitivity"
         )
-        taus = "all"
-    _jax.prepare_jax()
-    from driftbayes import workflow
-
-    with _console.progress_bar() as progress:
-        result = workflow.scan(tracks, taus, progress=progress, **_options.analysis(args))
-    return result, None if args.brief else tracks
+    return scan, None
 
 
 def _read_data(args: argparse.Namespace, scan: "Scan") -> "Trajectories":

@@ -161,6 +161,8 @@ class Dependence(Described):
     @property
     def sentence(self) -> str:
         """Sentence with the effective number of particles."""
+        if self.n_particles == 1:
+            return "a single particle"
         if not self._is_detected:
             return f"no dependence between the {self.n_particles} particles was detected"
         noun, digits = ("particles", 2) if self.is_serious else ("some particles", 3)

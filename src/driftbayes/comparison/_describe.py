@@ -6,6 +6,7 @@ __all__ = [
     "describe_scan",
     "left_out",
     "most_probable",
+    "panel_title",
     "scan_command",
     "scan_panels",
     "scan_tables",
@@ -17,6 +18,7 @@ __all__ = [
 ]
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -47,6 +49,7 @@ from driftbayes.data._units import readable, readable_time, readable_times, read
 from driftbayes.errors import expect
 from driftbayes.inference._describe import derived_facts, model_table, parameter_table
 from driftbayes.inference._evidence import QUANTILES, Evidence
+from driftbayes.models._base import Parameter
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,6 +60,8 @@ _MAX_TAUS = 12
 _MAX_MODELS = 3
 # Parameters that are diffusivities share a panel.
 _DIFFUSIVITIES = ("kappa", "k")
+# Part of the meaning of a parameter that is not in a title: all but which component it is of.
+_REMARK = re.compile(r",(?! of ).*")
 
 
 def as_scan(scan: "Scan | xr.Dataset") -> Scan:
@@ -472,7 +477,7 @@ def _parameter_panel(
     labels = ", ".join(curve.label for curve in curves)
     return Panel(
         f"parameter_{name}",
-        "Diffusivity" if is_diffusivity else about.meaning.split(",")[0].capitalize(),
+        "Diffusivity" if is_diffusivity else panel_title(about),
         taus,
         x_label,
         with_unit(", ".join(symbols), next(iter(symbols.values()))),
@@ -512,6 +517,11 @@ def sensitivity_panel(found: PriorSensitivity, name: str, time_unit: str) -> Pan
         "scales of all priors multiplied by one factor",
         at_tau=found.tau,
     )
+
+
+def panel_title(about: Parameter) -> str:
+    """Return the meaning of a parameter as a title, without remarks."""
+    return _REMARK.sub("", about.meaning).capitalize()
 
 
 def _along(records: list[Evidence], field: str) -> FloatArray:
@@ -569,7 +579,7 @@ def _(result: Dependence) -> Card:
     ):
         if np.isfinite(r):
             apart = readable(r, result.length_unit, 3)
-            facts.append((f"correlation, {which} of the pairs ({apart} apart)", f"{c:.4f}"))
+            facts.append((f"correlation, {which} of pairs ({apart} apart)", f"{c:.4f}"))
     sentences = (result.advice,) if result.advice else ()
     return Card("Dependence", summarise(result), tuple(facts), sentences)
 

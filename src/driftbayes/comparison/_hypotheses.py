@@ -25,6 +25,9 @@ from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, model_named
 from driftbayes.priors import AbstractPrior, Exponential, scaling_priors
 
+# End of the note if scales were estimated from the data.
+ADVICE = "pass --u-rms and --timescale (scales=) for an independent prior"
+
 
 @dataclass(frozen=True)
 class HypothesisSet:
@@ -123,7 +126,7 @@ def make_hypotheses(
     text = ", ".join(dict.fromkeys(f"{name} ~ {prior.describe(6)}" for name, prior in used))
     note = f"priors {source}: {text}"
     if from_data:
-        note = f"default {note}; pass --u-rms and --timescale (scales=) for an independent prior"
+        note = f"default {note}; {ADVICE}"
     return HypothesisSet(
         hypotheses=tuple(
             Hypothesis.from_table(model, table) for model, table in zip(models, tables, strict=True)

@@ -170,9 +170,9 @@ class Scan(Described):
         figure: Figure = public("plot_scan")(self)
         return figure
 
-    def report(self, path: Any, **options: Any) -> None:
+    def report(self, path: Any, **options: Any) -> Any:
         """Write a self-contained HTML report; see `driftbayes.write_report`."""
-        public("write_report")(self, path, **options)
+        return public("write_report")(self, path, **options)
 
     def export(self, simulator: str, path: Any = None, **options: Any) -> str:
         """Return code for a simulator; see `driftbayes.export`."""

@@ -87,7 +87,8 @@ def _origin_text(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
         if key == "units":
             value = {name: _change(*units) for name, units in value.items()}
-        return ", ".join(f"{name} {part}" for name, part in value.items())
+        between = " = " if key == "columns" else " "
+        return ", ".join(f"{name}{between}{part or 'none'}" for name, part in value.items())
     if not isinstance(value, list | tuple):
         return str(value)
     if key == "quality" and all(isinstance(record, Mapping) for record in value):
@@ -99,6 +100,8 @@ def _origin_text(key: str, value: Any) -> str:
 
 def _change(old: object, new: object = "") -> str:
     """Describe how a unit was changed; data without one were taken to be in the new unit."""
+    if old == new:
+        return str(old)
     return f"from {old} to {new}" if old else f"assumed in {new}"
 
 

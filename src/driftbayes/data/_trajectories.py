@@ -241,6 +241,10 @@ class Trajectories(Described):
         """Find where each track changes; see `driftbayes.segments`."""
         return public("segments")(self, tau, **options)
 
+    def report(self, path: Any, **options: Any) -> Any:
+        """Write a self-contained HTML report; see `driftbayes.write_report`."""
+        return public("write_report")(self, path, **options)
+
     def info(self) -> Any:
         """Describe the sampling and suggest sampling times; see `driftbayes.info`."""
         return public("info")(self)

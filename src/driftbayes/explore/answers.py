@@ -12,6 +12,7 @@ from driftbayes import quality
 from driftbayes._representation import Curve, Panel, describe, number, repeat_command, with_unit
 from driftbayes._typing import FloatArray
 from driftbayes.comparison import Comparison, HypothesisSet, make_hypotheses
+from driftbayes.comparison._hypotheses import ADVICE
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.data._units import readable_time
 from driftbayes.diagnostics import data_scales
@@ -26,6 +27,9 @@ from driftbayes.report._tracks import trajectories_svg
 # Models are evaluated at the maximum number of sampling times, so that each operation is compiled
 # once.
 _N_LAGS = 12
+
+# In place of the options of the command line.
+_ADVICE = "enter both scales under Priors for an independent prior"
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ class CompareRequest:
 
     def hypotheses(self, trajectories: Trajectories, tau: float | None) -> HypothesisSet:
         """Make the hypotheses for trajectories, at the shortest sampling time of a scan."""
+        if (self.u_rms is None) != (self.timescale is None):
+            msg = "give both the root mean square speed and the velocity time scale, or neither"
+            raise DriftbayesError(msg)
         return make_hypotheses(
             self.models, trajectories, u_rms=self.u_rms, timescale=self.timescale, tau=tau
         )
@@ -130,7 +137,7 @@ def comparison_answer(
         ],
         "tables": {name: asdict(table) for name, table in tables.items()},
         "warnings": [*doubts, *describe(found).warnings],
-        "priors": hypotheses.note,
+        "priors": hypotheses.note.replace(ADVICE, _ADVICE),
         "colours": page_colours(list(found.evidences)),
         "commands": _commands(data, request, found.tau),
         "fits": None if fits is None else panel_answer(fits),

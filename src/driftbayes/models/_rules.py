@@ -16,7 +16,7 @@ OPTIONS: dict[str, str] = {
     "mean": "a mean flow shared by all particles, integrated out",
     "linear": "a mean flow linear in space, shared by all particles, integrated out",
     "common": "a part of the motion is common to all particles",
-    "flow": "kicks are correlated in space, as in one flow",
+    "flow": "random increments are correlated in space, as in one flow",
     "eddies": "the same in two dimensions, free of divergence but for a share",
     "rotating": "of oscillating velocities in a plane, one sense of rotation for all particles",
     "scatter": "every trajectory has its own diffusivity (superstatistics)",

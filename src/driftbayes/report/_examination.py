@@ -208,7 +208,7 @@ def data_facts(trajectories: Trajectories, found: Survey) -> list[tuple[str, str
     card = describe(trajectories)
     facts = [
         ("trajectories", card.headline),
-        *card.facts,
+        *(fact for fact in card.facts if fact[0] != "suggested"),
         ("units", f"length {length}, time {time}"),
     ]
     if found.interval is not None and trajectories.recording_interval is None:

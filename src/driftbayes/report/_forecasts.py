@@ -2,6 +2,7 @@
 
 __all__ = ["forecast_panels", "forecast_tables", "region_records", "region_table"]
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,12 +26,19 @@ def forecast_panels(examination: Examination, tau: float) -> list[Panel]:
     ]
 
 
-def forecast_tables(examination: Examination) -> dict[str, Any]:
-    """Return cards, tables and colours of forecasts for the page."""
+def forecast_tables(examination: Examination, models: Sequence[str]) -> dict[str, Any]:
+    """Return cards, tables and colours of forecasts for the page.
+
+    Args:
+        examination: The examination.
+        models: Models of the page, which keep their colours.
+    """
     scores, regions = examination.backtest, examination.regions
+    names = [] if scores is None else list(scores.ensembles)
+    colours = page_colours(list(dict.fromkeys([*models, *names])))
     return {
         "forecasts": None if scores is None else describe(scores),
-        "forecast_colours": {} if scores is None else page_colours(list(scores.ensembles)),
+        "forecast_colours": {name: colours[name] for name in names},
         "search_areas": None if regions is None else region_table(regions),
     }
 

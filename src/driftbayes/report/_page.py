@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup, escape
 
 from driftbayes._representation import Panel, describe, number, render
 from driftbayes._storage import PathLike, atomic_paths
@@ -54,7 +55,12 @@ if TYPE_CHECKING:
 # Fields of a parameter in the files of numbers.
 _FIELDS = ("map", "posterior_mean", "posterior_sd", "contraction")
 # Spaces at which a line must not break.
-_PAIRS = re.compile(r"(?<=\d) (?=(?:[nµmk]?m|[nµm]?s|min|h|d)\b)|(?<=\w) (?==)|(?<==) (?=\S)")
+_PAIRS = re.compile(
+    r"(?<=\d) (?=(?:[nµmk]?m|[nµm]?s|min|h|d)\b)|(?<=\w) (?=[=<>])|(?<=[=<>]) (?=\S)"
+)
+# Numbers and dates with a hyphen, at which a line must not break.
+_WHOLE = re.compile(r"\d[\d.]*e-\d+|\d{4}-\d\d-\d\d(T[\d:]+)?")
+_NBSP = "\u00a0"
 # First characters by which a file of numbers is recognised.
 _CSV_START = re.compile(rb"report,tau,model,parameter,field,at,value\r?\n")
 _JSON_START = re.compile(rb'\[\s*\{\s*"report": "[0-9a-f]{16}",')
@@ -198,9 +204,10 @@ def build_report(
         verdict=verdict(scan, examination),
         bound=_bound,
         colours=page_colours(scan.models),
-        **_examined_tables(examination),
+        **_examined_tables(examination, scan.models),
         **_recommended(scan),
         **{"command": scan_command(scan), "shared": shared_motion_command(scan)},
+        repeated="comparison" if is_all else "scan",
         **{"numbers": numbers, "identity": identity, "version": __version__, "svg": panel_svg},
         seed=stored(scan, "options").get("seed", 0),
         embedded=json.dumps(embedded, allow_nan=False).replace("<", "\\u003c"),
@@ -210,9 +217,10 @@ def build_report(
     return Report(page, records, identity)
 
 
-def _bound(text: str) -> str:
-    """Prevent line breaks between a number and its unit, and beside an equals sign."""
-    return _PAIRS.sub("\u00a0", text)
+def _bound(text: str) -> Markup:
+    """Prevent line breaks in numbers and dates, between number and unit, and beside =, <, >."""
+    escaped = str(escape(_PAIRS.sub(_NBSP, text)))
+    return Markup(_WHOLE.sub(r'<span class="whole">\g<0></span>', escaped))
 
 
 def _with_fit(scan: Scan, examination: Examination | None) -> Scan:
@@ -258,14 +266,16 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
     if examination.pairs is not None:
         from driftbayes.relative._describe import pair_sentences
 
-        sentences += [f"Pairs of particles: {text}" for text in pair_sentences(examination.pairs)]
+        sentences.append(f"Pairs of particles: {' '.join(pair_sentences(examination.pairs))}")
     if examination.backtest is not None:
         sentences.append(f"Forecasts from earlier times: {examination.backtest.verdict}.")
     for prior in examination.sensitivity.values():
-        where = at.format(readable_time(prior.tau, unit))
-        for pair in prior.log_bayes_factors:
-            if prior.verdict_changes(pair):
-                sentences.append(f"The sign of ln K({pair}){where} depends on the priors.")
+        pairs = [f"ln K({p})" for p in prior.log_bayes_factors if prior.verdict_changes(p)]
+        if pairs:
+            where = at.format(readable_time(prior.tau, unit))
+            start, verb = ("sign", "depends") if len(pairs) == 1 else ("signs", "depend")
+            named = " and ".join([", ".join(pairs[:-1]), pairs[-1]]).removeprefix(" and ")
+            sentences.append(f"The {start} of {named}{where} {verb} on the priors.")
     return sentences
 
 
@@ -289,8 +299,8 @@ def _examined_panels(scan: Scan, examination: Examination) -> dict[str, list[Pan
     }
 
 
-def _examined_tables(examination: Examination | None) -> dict[str, Any]:
-    """Return facts, tables and the drawing of an examination."""
+def _examined_tables(examination: Examination | None, models: Sequence[str]) -> dict[str, Any]:
+    """Return facts, tables and the drawing of an examination of models."""
     if examination is None:
         nothing = dict.fromkeys(("examination", "check", "pairs", "forecasts", "search_areas"))
         return {**nothing, "pair_colours": {}, "forecast_colours": {}}
@@ -307,7 +317,7 @@ def _examined_tables(examination: Examination | None) -> dict[str, Any]:
         "quality": quality_findings(found, examination.quality),
         "drawing": trajectories_svg(tracks, examination.regions),
         **_paired(examination),
-        **forecast_tables(examination),
+        **forecast_tables(examination, models),
     }
 
 

@@ -11,9 +11,13 @@ from driftbayes._representation import INK, Curve, Panel, Scale, colours_of, ren
 from driftbayes._typing import FloatArray
 from driftbayes.data._sampling import runs_of
 
-# Size of a panel, and its margins.
-WIDTH, _HEIGHT = 460, 260
+# Size of a panel, small enough that its text is legible in three columns or on a phone; margins.
+_WIDTH, _HEIGHT = 360, 232
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 42
+# Width of a character of a tick, and the least space between two of them.
+_CHARACTER, _SPACE = 6.2, 6.0
+# Kinds of curves with dots.
+_DOTTED = ("line", "points")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -67,7 +71,16 @@ class Axis:
     @property
     def _tick_values(self) -> list[float]:
         make = {"log": _log_ticks, "symlog": _symlog_ticks, "linear": _even_ticks}[self.scale]
-        return [v for v in make(self.low, self.high) if self.low <= v <= self.high]
+        found = [v for v in make(self.low, self.high) if self.low <= v <= self.high]
+        if self.scale == "log" and self.start < self.end and not self._have_room(found):
+            decades = [v for v in found if abs(math.log10(v) - round(math.log10(v))) < 1e-9]
+            return decades if len(decades) > 1 else found
+        return found
+
+    def _have_room(self, values: Sequence[float]) -> bool:
+        """Return whether the texts of horizontal ticks stand apart."""
+        sizes = _CHARACTER * np.array([len(text) for text in _tick_texts(values)])
+        return bool(np.all(np.diff(self(values)) > 0.5 * (sizes[1:] + sizes[:-1]) + _SPACE))
 
     @property
     def _power(self) -> int:
@@ -108,7 +121,7 @@ def panel_svg(panel: Panel) -> str:
         views=views,
         x_ticks=x_axis.ticks,
         x_label=x_axis.label(panel.x_label),
-        **frame(_HEIGHT),
+        **frame(_WIDTH, _HEIGHT),
     )
 
 
@@ -121,13 +134,24 @@ def _x_axis(panel: Panel) -> Axis:
     low, high = float(panel.x[0]), float(panel.x[-1])
     if low == high:
         low, high = (low / 1.5, high * 1.5) if panel.x_scale == "log" else (low - 1, high + 1)
-    return Axis(low, high, panel.x_scale, LEFT, WIDTH - RIGHT)
+    elif any(curve.kind in _DOTTED for curve in panel.curves):
+        # The first and the last dot beside the frame, not on it.
+        ends = np.array([low, high])
+        if panel.x_scale == "log":
+            low, high = np.exp(_widened(np.log(ends))).tolist()
+        else:
+            low, high = _widened(ends).tolist()
+    return Axis(low, high, panel.x_scale, LEFT, _WIDTH - RIGHT)
 
 
-def frame(height: int) -> dict[str, int]:
+def _widened(ends: FloatArray) -> FloatArray:
+    return np.asarray(ends + 0.025 * (ends[1] - ends[0]) * np.array([-1.0, 1.0]))
+
+
+def frame(width: int, height: int) -> dict[str, int]:
     """Return the size of a drawing and the edges of its frame."""
-    edges = {"left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": height - BOTTOM}
-    return {"width": WIDTH, "height": height, **edges}
+    edges = {"left": LEFT, "right": width - RIGHT, "top": TOP, "bottom": height - BOTTOM}
+    return {"width": width, "height": height, **edges}
 
 
 def _curve(curve: Curve, x: FloatArray, y_axis: Axis) -> dict[str, Any]:
@@ -140,7 +164,7 @@ def _curve(curve: Curve, x: FloatArray, y_axis: Axis) -> dict[str, Any]:
             back = path(x[run][::-1], y_axis(curve.high[run])[::-1])
             bands.append(f"{path(x[run], y_axis(curve.low[run]))}L{back[1:]}Z")
     strong = np.zeros_like(is_known) if curve.strong is None else curve.strong
-    dots = np.flatnonzero(is_known & (curve.kind in ("line", "points")))
+    dots = np.flatnonzero(is_known & (curve.kind in _DOTTED))
     return {
         "label": curve.label,
         "group": curve.group,

@@ -10,9 +10,9 @@ from driftbayes.data._trajectories import Trajectories
 from driftbayes.data._units import readable_unit
 from driftbayes.plots._coast import coast_lines
 from driftbayes.prediction.regions import SearchRegions
-from driftbayes.report._svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Axis, frame, path, runs
+from driftbayes.report._svg import BOTTOM, LEFT, RIGHT, TOP, Axis, frame, path, runs
 
-_HEIGHT = 360
+_WIDTH, _HEIGHT = 460, 360
 _MAX_TRACKS, _MAX_POINTS = 40, 160
 # With more trajectories, only the regions of the longest time are drawn.
 _MAX_NESTED = 8
@@ -93,7 +93,7 @@ def trajectories_svg(trajectories: Trajectories, regions: SearchRegions | None =
         y_ticks=y_axis.ticks,
         x_label=x_axis.label(x_label),
         y_label=y_axis.label(y_label),
-        **frame(_HEIGHT),
+        **frame(_WIDTH, _HEIGHT),
     )
 
 
@@ -123,7 +123,7 @@ def _rings(
 
 def _map_axes(low: FloatArray, high: FloatArray, aspect: float | None) -> tuple[Axis, Axis]:
     """Make axes with a margin around the data; `aspect` is the length of a unit of x in y."""
-    room = np.array([WIDTH - LEFT - RIGHT, _HEIGHT - TOP - BOTTOM], dtype=np.float64)
+    room = np.array([_WIDTH - LEFT - RIGHT, _HEIGHT - TOP - BOTTOM], dtype=np.float64)
     span = high - low
     per_pixel = np.where(span > 0, span, span.max() or 1.0) / (room - 16)
     if aspect is not None:
@@ -132,7 +132,7 @@ def _map_axes(low: FloatArray, high: FloatArray, aspect: float | None) -> tuple[
     middle, half = (low + high) / 2, per_pixel * room / 2
     (x_low, y_low), (x_high, y_high) = middle - half, middle + half
     return (
-        Axis(x_low, x_high, "linear", LEFT, WIDTH - RIGHT),
+        Axis(x_low, x_high, "linear", LEFT, _WIDTH - RIGHT),
         Axis(y_low, y_high, "linear", _HEIGHT - BOTTOM, TOP),
     )
 
@@ -143,7 +143,7 @@ def _scale_bar(x_axis: Axis, cos: float) -> dict[str, Any]:
     sizes = [m * 10.0**power for power in range(-6, 5) for m in (1, 2, 5)]
     size = max(size for size in sizes if size <= _MAX_BAR * km or size == sizes[0])
     text = f"{number(size)} km" if size >= 1 else f"{number(1e3 * size)} m"
-    return {"length": size / km * (WIDTH - LEFT - RIGHT), "text": text}
+    return {"length": size / km * (_WIDTH - LEFT - RIGHT), "text": text}
 
 
 def _coast(x_axis: Axis, y_axis: Axis) -> str:

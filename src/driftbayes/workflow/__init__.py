@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from driftbayes.workflow._overview import Overview, info
     from driftbayes.workflow._presence import presence
     from driftbayes.workflow._reading import Blocks, FileInBlocks, open_scan, read
+    from driftbayes.workflow._reports import WrittenReport, write_report
     from driftbayes.workflow._verification import score_ensembles
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "FileInBlocks",
     "Overview",
     "Scales",
+    "WrittenReport",
     "backtest",
     "bootstrap",
     "check",
@@ -54,6 +56,7 @@ __all__ = [
     "simulate",
     "suggested_taus",
     "write_example",
+    "write_report",
 ]
 
 __getattr__ = lazy(
@@ -68,6 +71,7 @@ __getattr__ = lazy(
         "_fits": "bootstrap check map predict score sensitivity simulate",
         "_overview": "Overview info trajectories_card",
         "_presence": "presence",
+        "_reports": "WrittenReport write_report",
         "_reading": "Blocks FileInBlocks open_scan read",
         "_verification": "score_ensembles",
     },

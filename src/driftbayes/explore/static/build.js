@@ -13,10 +13,16 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-export function say(name, sentence) {
+// Begin with a capital letter and end with a full stop: "Second-order …", but "z …".
+export function sentence(text) {
+  const capital = text[0].toUpperCase() + text.slice(1);
+  const start = /^[xyz] /.test(text) ? text : capital.replace(/^[A-Z][a-z]*(?:_[a-z]+)+/, (name) => name.replaceAll("_", "-"));
+  return `${start}${/[.!?)]$/.test(text) ? "" : "."}`;
+}
+
+export function say(name, text) {
   const place = byId(name);
-  const text = sentence ? sentence[0].toUpperCase() + sentence.slice(1) : "";
-  place.textContent = text && !/[.!?)]$/.test(text) ? `${text}.` : text;
+  place.textContent = text ? sentence(text) : "";
   place.hidden = !text;
 }
 
@@ -46,8 +52,6 @@ export function showTable(name, table) {
 }
 
 export const list = (name, texts) => byId(name).replaceChildren(...texts.map((text) => element("li", {}, text)));
-
-export const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?)]$/.test(text) ? "" : "."}`;
 
 // Parse a drawing of the server, in which names from files are escaped.
 export function drawing(text) {

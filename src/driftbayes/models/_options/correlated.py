@@ -22,7 +22,7 @@ from driftbayes.models._prepare import Kind
 _SHARED = {
     "length": Parameter("ℓ", "correlation length of the flow", 1, 0, is_distance=True),
     "own_share": Parameter(
-        "a", "share of the kicks that is each particle's own, below 1", 0, 0, upper=1.0
+        "a", "share of the increments that is each particle's own, below 1", 0, 0, upper=1.0
     ),
     "nu": Parameter("ν", "order of Matérn's correlation: 1/2, 3/2 or 5/2, known", 0, 0),
 }
@@ -66,7 +66,7 @@ class Flow(_AbstractFlow):
 
     $$\operatorname{Cov}(\xi_p, \xi_q) = (1 - a)\,C(|x_p - x_q|; \ell) + a\,\delta_{pq}$$
 
-    $\xi$ is the noise of a step, or kick. C is Matérn's correlation between the positions at which
+    $\xi$ is the random part of a step. C is Matérn's correlation between the positions at which
     the step begins. Axes are independent. As $\ell \to 0$ or $a \to 1$ the particles become
     independent. The option applies to Brownian and Langevin motion.
 
