@@ -10,7 +10,7 @@ from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._sampling import Displacements, sampled_runs, stride_of
 from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories
-from driftbayes.data._units import TIME, in_units, readable
+from driftbayes.data._units import SPEED, TIME, in_units, readable, unit_of
 from driftbayes.errors import DriftbayesError
 
 # Grid points per batch: few enough to stay in cache, enough to make the Python loop negligible.
@@ -364,12 +364,8 @@ def lag_one_doubts(
         share = np.sum((flow * np.median(interval)) ** 2) / (square.sum() + 1e-300)
         if np.sum((flow / error) ** 2) > _SIGMAS**2 * data.n_dim and share > _DRIFTING:
             numbers = ", ".join(f"{value:.3g}" for value in flow)
-            length, time = data.length_unit, data.time_unit
-            unit = f" {length}/{time}" if length and time else ""
-            sentence = (
-                f"particles drift together, on average at ({numbers}){unit}; add +mean to the "
-                "models"
-            )
+            speed = f"({numbers}) {unit_of(SPEED, (data.length_unit, data.time_unit))}".rstrip()
+            sentence = f"particles drift together, on average at {speed}; add +mean to the models"
             found.append((f"a mean flow {what}: compare with brownian+mean", sentence))
     return found
 

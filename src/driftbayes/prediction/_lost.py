@@ -23,15 +23,13 @@ from driftbayes.inference import PosteriorDraws
 from driftbayes.models import AbstractModel
 from driftbayes.prediction._conditional import paths_of_lost, shared_motion
 from driftbayes.prediction._forecast import Forecast, ParticleForecast, draw_members, philox
-from driftbayes.prediction._predict import checked_horizons
+from driftbayes.prediction._predict import LEVELS, checked_horizons
 from driftbayes.prediction._simultaneous import SimultaneousSteps, simultaneous_steps
 
 # Largest number of parameter values: for each, all velocities are filtered and sampled.
 _MAX_VALUES = 100
 # Largest number of matrix elements kept between filtering and sampling.
 _MAX_ENTRIES = 2e8
-# Fractions of the paths in the inner and the outer region.
-SHARES = (0.5, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +52,7 @@ class Region:
         mean = points.mean(axis=0)
         covariance = np.atleast_2d(np.cov(points.T))
         away = _mahalanobis(points, mean, covariance)
-        return cls(mean, covariance, np.quantile(away, SHARES))
+        return cls(mean, covariance, np.quantile(away, LEVELS))
 
     @property
     def radii(self) -> FloatArray:
@@ -73,7 +71,7 @@ class Region:
         return {
             "mean": self.mean.tolist(),
             "covariance": self.covariance.tolist(),
-            "scales": dict(zip(("0.5", "0.95"), self.scales.tolist(), strict=True)),
+            "scales": dict(zip(map(str, LEVELS), self.scales.tolist(), strict=True)),
             "radius_50": inner,
             "radius_95": outer,
         }

@@ -18,7 +18,7 @@ from driftbayes._representation import (
     with_error,
     with_unit,
 )
-from driftbayes.data._units import readable, readable_unit
+from driftbayes.data._units import DIFFUSIVITY, readable, readable_unit, unit_of
 from driftbayes.models import Langevin
 from driftbayes.prediction._arrival import Arrivals, arrivals
 from driftbayes.prediction._first_passage import Shape
@@ -219,7 +219,7 @@ def describe_recommendations(result: Recommendations) -> Card:
         )
     heads = (
         *(with_unit("T", shown), "choice"),
-        with_unit("K", f"{length}²/{time}" if length and time else ""),
+        with_unit("K", unit_of(DIFFUSIVITY, (length, time))),
         with_unit(f"95 % {quantity}", f"{length_name}{power}" if length_name else ""),
         *("ratio", "holds (%)", "loss (nats)"),
     )

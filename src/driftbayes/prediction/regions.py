@@ -13,6 +13,7 @@ from driftbayes._typing import FloatArray, StrArray
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.prediction._forecast import ParticleForecast
+from driftbayes.prediction._predict import LEVELS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -110,9 +111,7 @@ class SearchRegions(Saved):
         }
 
 
-def search_regions(
-    forecast: ParticleForecast, levels: Sequence[float] = (0.5, 0.95)
-) -> SearchRegions:
+def search_regions(forecast: ParticleForecast, levels: Sequence[float] = LEVELS) -> SearchRegions:
     """Find the ellipses of given probabilities for each particle and horizon.
 
     Their shape is the members' covariance; their size is an order statistic of the Mahalanobis
