@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 
 from driftbayes import Hypothesis, displacements, evidence
 from driftbayes.comparison import make_hypotheses
+from driftbayes.data._fixes import last_rows
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import PosteriorDraws, posterior_draws
@@ -184,7 +185,7 @@ def moments_of_paths(model, whole, horizons, tau):
     """Mean (particle, time, dim) and covariance (particle, time, time): a path is linear."""
     state = state_at_the_end(model, whole, tau, np.diff(horizons, prepend=0.0))
     shape = (len(horizons) + 1, *state.mean.shape)
-    last = whole.positions[forecast._last_rows(whole)]
+    last = whole.positions[last_rows(whole)]
     zero = state.paths(np.zeros(shape))
     cov = np.zeros((3, len(horizons), len(horizons)))
     for i in range(shape[0]):

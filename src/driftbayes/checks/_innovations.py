@@ -278,7 +278,7 @@ class Score:
         centre = hypothesis.to_unconstrained(mode[None])
         moves = _STEP * np.kron(np.eye(len(mode)), _OFFSETS[:, None])
         self._theta = hypothesis.from_unconstrained(centre + moves)
-        self._formulas = _Remembered(Rows(hypothesis, self._theta))
+        self._formulas = _CachedFormulas(Rows(hypothesis, self._theta))
         self._has_flow = "flow" in hypothesis.model.parameters
 
     @property
@@ -316,7 +316,7 @@ class Score:
             return fits.reshape(-1, len(_WEIGHTS)) @ _WEIGHTS / _STEP
 
 
-class _Remembered:
+class _CachedFormulas:
     """Cached formulas, for many data sets with the same times."""
 
     def __init__(self, formulas: Formulas) -> None:
@@ -354,5 +354,5 @@ class _Remembered:
     def part(self, rows: slice) -> Formulas:
         """Return cached formulas for some of the rows."""
         key = ("part", rows.start, rows.stop)
-        part: _Remembered = self._once(key, lambda: _Remembered(self._formulas.part(rows)))
+        part: _CachedFormulas = self._once(key, lambda: _CachedFormulas(self._formulas.part(rows)))
         return part

@@ -87,9 +87,13 @@ def quantities(layout: Layout) -> list[Quantity]:
         words = "the independence of particles"
         found.append(_by_place("together", words, "steps, innovations", both))
     if layout.n_dim > 1:
-        about = ", ".join(_axis_labels(layout.n_dim))
-        words = "the isotropy of the innovations"
-        found.append(_by_place("axes", words, about, _axis_pairs(layout.n_dim)))
+        pairs = [(i + 1, j + 1) for i, j in _axis_pairs(layout.n_dim)]
+        places = tuple(
+            f"variance along axis {i}" if i == j else f"covariance of axes {i} and {j}"
+            for i, j in pairs
+        )
+        words, about = "the isotropy of the innovations", ", ".join(f"{i}{j}" for i, j in pairs)
+        found.append(_by_place("axes", words, about, places))
     shape = ("skewness", "kurtosis")
     words = "the shape of the innovations"
     found.append(Quantity("innovation_shape", words, ", ".join(shape), np.array([3.0, 4.0]), shape))
@@ -178,17 +182,9 @@ def _distribution(layout: Layout, dx: FloatArray, thresholds: FloatArray) -> Flo
     return np.stack([(size > at).sum(axis=1) / n for at in thresholds], axis=1)
 
 
-def _axis_pairs(n_dim: int) -> tuple[str, ...]:
-    """Return the names of the values of `_axes`."""
-    own = [f"variance along axis {i + 1}" for i in range(n_dim - 1)]
-    pairs = [f"covariance of axes {i + 1} and {j + 1}" for i, j in combinations(range(n_dim), 2)]
-    return (*own, *pairs)
-
-
-def _axis_labels(n_dim: int) -> tuple[str, ...]:
-    """Return the labels of the values of `_axes` in a figure."""
-    own = [f"{i + 1}{i + 1}" for i in range(n_dim - 1)]
-    return (*own, *(f"{i + 1}{j + 1}" for i, j in combinations(range(n_dim), 2)))
+def _axis_pairs(n_dim: int) -> list[tuple[int, int]]:
+    """Return the axes of the values of `_axes`: each but the last with itself, then all pairs."""
+    return [*((i, i) for i in range(n_dim - 1)), *combinations(range(n_dim), 2)]
 
 
 def _axes(white: FloatArray) -> FloatArray:
@@ -199,9 +195,7 @@ def _axes(white: FloatArray) -> FloatArray:
     n_dim = white.shape[-1]
     product = np.einsum("srni,srnj->sij", white, white)
     product *= (n_dim / np.trace(product, axis1=1, axis2=2))[:, None, None]
-    own = [product[:, i, i] - 1 for i in range(n_dim - 1)]
-    pairs = [product[:, i, j] for i, j in combinations(range(n_dim), 2)]
-    return np.stack([*own, *pairs], axis=1)
+    return np.stack([product[:, i, j] - (i == j) for i, j in _axis_pairs(n_dim)], axis=1)
 
 
 def _pair_correlation(layout: Layout, values: FloatArray) -> FloatArray:

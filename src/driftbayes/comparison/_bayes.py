@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,11 @@ import numpy as np
 from driftbayes._precision import in_double_precision
 from driftbayes._representation import Described, plain, to_dataframe, to_dataset, to_datatree
 from driftbayes._typing import Progress
-from driftbayes.comparison._hypotheses import check_names, check_prior_probabilities
+from driftbayes.comparison._hypotheses import (
+    check_names,
+    check_prior_probabilities,
+    model_pairs,
+)
 from driftbayes.comparison._sensitivity import (
     FACTORS,
     ScaledEvidence,
@@ -161,18 +164,14 @@ class Comparison(Described):
     @property
     def log_bayes_factors(self) -> dict[str, float]:
         """Ln K of every pair, the later model against the earlier: "langevin:brownian"."""
-        return {
-            f"{b}:{a}": log_bayes_factor(self.evidences[b], self.evidences[a])
-            for a, b in combinations(self.evidences, 2)
-        }
+        pairs = model_pairs(self.evidences)
+        return {pair: log_bayes_factor(*both) for pair, both in pairs.items()}
 
     @property
     def log_bayes_factor_errs(self) -> dict[str, float]:
         """Standard errors of `log_bayes_factors`."""
-        return {
-            f"{b}:{a}": log_bayes_factor_err(self.evidences[b], self.evidences[a])
-            for a, b in combinations(self.evidences, 2)
-        }
+        pairs = model_pairs(self.evidences)
+        return {pair: log_bayes_factor_err(*both) for pair, both in pairs.items()}
 
     @property
     def best(self) -> str:
@@ -435,13 +434,13 @@ def compare_hypotheses(
     # One thread per processor: each holds the nodes of a posterior in memory.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(compute, hypotheses))
+    pairs = model_pairs({found.name: found for found in results})
     rows = tuple(
         {
             "scaled": list(group),
             "factor": factor,
             "log_bayes_factors": {
-                f"{b.name}:{a.name}": float(b.logs[i, j] - a.logs[i, j])
-                for a, b in combinations(results, 2)
+                pair: float(b.logs[i, j] - a.logs[i, j]) for pair, (b, a) in pairs.items()
             },
         }
         for i, group in enumerate(groups)

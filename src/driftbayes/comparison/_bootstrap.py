@@ -22,8 +22,8 @@ from driftbayes._sums import diagonal_sums
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.comparison._bayes import Comparison
 from driftbayes.comparison._dependence import Dependence, dependence
-from driftbayes.comparison._hypotheses import check_names
-from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.comparison._hypotheses import check_names, model_pairs
+from driftbayes.data._sampling import Displacements, displacements, ragged_arange
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Batch, Evidence, Hypothesis, Method, log_evidences
@@ -151,8 +151,7 @@ def bootstrap(
             units = "time"
     rng = np.random.Generator(np.random.Philox(seed))
     if units == "time":
-        starts = trajectories.times[data.start_row]
-        labels, n_blocks, length, steps = _time_units(data, starts, found, block_steps)
+        labels, n_blocks, length, steps = _time_units(data, found, block_steps)
         weights = _circular(rng, n_replicates, labels.max() + 1, length)
     else:
         labels, n_blocks = _particle_units(data, found, units)
@@ -246,9 +245,10 @@ def thinned_log_bayes_factor(
         method: Method of the evidence.
     """
     logs = {}
-    # Models of shared motion need no correction.
-    alone = [hypothesis for hypothesis in hypotheses if not hypothesis.model.shares_motion]
-    for hypothesis in alone:
+    for hypothesis in hypotheses:
+        # Models of shared motion need no correction.
+        if hypothesis.model.shares_motion:
+            continue
         record = comparison.evidences[hypothesis.name]
         batch = Batch.of(data, model=hypothesis.model)
         if _is_summed_over_axes(batch) and not batch.is_stacked:
@@ -258,10 +258,7 @@ def thinned_log_bayes_factor(
             logs[hypothesis.name] = log_evidences(hypothesis, thin, method=method).log_evidence[0]
         else:
             logs[hypothesis.name] = thinned_by_rule(record, factor)
-    names = [hypothesis.name for hypothesis in alone]
-    return {
-        f"{b}:{a}": float(logs[b] - logs[a]) for i, a in enumerate(names) for b in names[i + 1 :]
-    }
+    return {pair: float(b - a) for pair, (b, a) in model_pairs(logs).items()}
 
 
 def thinned_by_rule(record: Evidence, factor: float) -> float:
@@ -300,14 +297,12 @@ def _particle_units(data: Displacements, found: Dependence, units: str) -> tuple
 
 
 def _time_units(
-    data: Displacements, starts: FloatArray, found: Dependence, block_steps: int | None
+    data: Displacements, found: Dependence, block_steps: int | None
 ) -> tuple[IntArray, int, int, int]:
     """Return the time unit of each step, the number of blocks, and units and steps per block."""
+    starts = np.asarray(data.start_time)
     first = np.round((starts - starts.min()) / data.tau).astype(np.int64)
-    within = np.arange(len(data.dx)) - np.repeat(
-        np.cumsum(data.row_sizes) - data.row_sizes, data.row_sizes
-    )
-    step = np.repeat(first, data.row_sizes) + within
+    step = np.repeat(first, data.row_sizes) + ragged_arange(data.row_sizes)
     n_steps = int(step.max()) + 1
     if block_steps is None:
         scale = max(found.correlation_steps, 1.0)

@@ -49,6 +49,7 @@ import numpy as np
 
 from driftbayes._representation import Described, number, plain
 from driftbayes._typing import FloatArray, IntArray
+from driftbayes.data._sampling import evenly_spaced
 from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.data._units import TIME, positive_in_units, readable
 from driftbayes.errors import DriftbayesError
@@ -288,7 +289,7 @@ def aligned(
     check_tracks(trajectories)
     tau = positive_in_units(tau, TIME, trajectories.units, "tau")
     n = trajectories.n_trajectories
-    chosen = np.unique(np.linspace(0, n - 1, min(n, max_particles)).round().astype(np.int64))
+    chosen = evenly_spaced(n, max_particles)
     # Allows for stamps printed with few digits.
     start, end = trajectories.times.min(), trajectories.times.max()
     n_steps = int((end - start) / tau * (1 + 1e-9) + 1e-6)
@@ -360,15 +361,14 @@ def near_and_far(data: Aligned) -> tuple[tuple[float, float], tuple[float, float
         data: Displacements on common time stamps.
     """
     n, n_steps = data.present.shape
-    chosen = np.unique(np.linspace(0, n - 1, min(n, _MAX_SEPARATED_PARTICLES)).round().astype(int))
-    times = np.unique(np.linspace(0, n_steps - 1, min(n_steps, _MAX_SEPARATED_TIMES)).round())
+    chosen = evenly_spaced(n, _MAX_SEPARATED_PARTICLES)
     dx, present = data.dx[chosen], data.present[chosen]
     power = np.sum(dx**2, axis=(1, 2)) / np.maximum(present.sum(axis=1), 1)
     size = np.sqrt(power)[:, None, None]
     unit = np.divide(dx, size, out=np.zeros_like(dx), where=size > 0)
     length = np.where(np.isfinite(data.period), data.period, 0.0)
     apart, products = [], []
-    for time in times.astype(int):
+    for time in evenly_spaced(n_steps, _MAX_SEPARATED_TIMES):
         here = np.flatnonzero(present[:, time] & (power > 0))
         i, j = np.triu_indices(len(here), 1)
         x, u = data.places[chosen[here], time], unit[here, time]

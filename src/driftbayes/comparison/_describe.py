@@ -44,6 +44,7 @@ from driftbayes.comparison._dataset import with_details
 from driftbayes.comparison._dependence import Dependence
 from driftbayes.comparison._scan import Scan, is_consistent
 from driftbayes.comparison._sensitivity import PriorSensitivity
+from driftbayes.data._sampling import evenly_spaced
 from driftbayes.data._units import readable, readable_time, readable_times, readable_unit
 from driftbayes.errors import expect
 from driftbayes.inference._describe import derived_facts, model_table, parameter_table
@@ -140,8 +141,7 @@ def describe_scan(scan: Scan, max_taus: int | None = _MAX_TAUS) -> Card:
     if "data_fingerprint" in scan.attributes:
         facts.append(("fingerprint", str(scan.attributes["data_fingerprint"])))
     n = len(scan.comparisons)
-    chosen = np.linspace(0, n - 1, min(n, max_taus or n)).round().astype(int)
-    table = _scan_table(scan, np.unique(chosen).tolist())
+    table = _scan_table(scan, evenly_spaced(n, max_taus or n).tolist())
     notes = (*most_probable(scan), *scan.sentences.values())
     return Card("Scan", summarise(scan), (*facts,), notes, (table,), (*left_out(scan),))
 

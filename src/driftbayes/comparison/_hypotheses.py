@@ -1,16 +1,24 @@
 """Hypotheses for named models, with priors from the user, from given scales, or from the data."""
 
-__all__ = ["HypothesisSet", "check_names", "check_prior_probabilities", "make_hypotheses"]
+__all__ = [
+    "HypothesisSet",
+    "check_names",
+    "check_prior_probabilities",
+    "make_hypotheses",
+    "model_pairs",
+]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 
 from driftbayes._precision import in_double_precision
 from driftbayes._representation import amount
 from driftbayes.data._trajectories import Trajectories
-from driftbayes.data._units import readable
+from driftbayes.data._units import SPEED, readable, unit_of
 from driftbayes.diagnostics._scales import Scales, data_scales
 from driftbayes.errors import DriftbayesError, did_you_mean, expect, shown
 from driftbayes.inference import Hypothesis
@@ -95,9 +103,9 @@ def make_hypotheses(
             source = f"set from the data ({_scales_text(found, trajectories, tau)})"
         else:
             table = scaling_priors(u_rms, timescale)
-            length, time = ("", "") if trajectories is None else trajectories.units
-            speed = f"{length}/{time}" if length and time else ""
-            size = f"u_rms = {amount(u_rms, speed, 4)}, T = {readable(timescale, time, 4)}"
+            units = ("", "") if trajectories is None else trajectories.units
+            speed = amount(u_rms, unit_of(SPEED, units), 4)
+            size = f"u_rms = {speed}, T = {readable(timescale, units[1], 4)}"
             source = f"from the given scales ({size})"
         if given:
             source = f"for {', '.join(given)} as given, for {', '.join(missing)} {source}"
@@ -152,9 +160,9 @@ def _extent(trajectories: Trajectories) -> float:
 
 
 def _scales_text(scales: Scales, trajectories: Trajectories, tau: float | None) -> str:
-    length, time = trajectories.units
-    speed = f"{length}/{time}" if length and time else ""
-    text = f"u_rms = {amount(scales.u_rms, speed, 4)}, T = {readable(scales.timescale, time, 4)}"
+    time = trajectories.time_unit
+    speed = amount(scales.u_rms, unit_of(SPEED, trajectories.units), 4)
+    text = f"u_rms = {speed}, T = {readable(scales.timescale, time, 4)}"
     if tau is not None and tau > 1.5 * (trajectories.recording_interval or tau):
         text += f" at tau = {readable(tau, time)}"
     if scales.memory is None:
@@ -171,6 +179,14 @@ def check_names(hypotheses: Sequence[Hypothesis]) -> None:
     if not names or len(set(names)) != len(names):
         msg = f"expected one or more hypotheses of different models, got {names}; name each once"
         raise DriftbayesError(msg)
+
+
+_Result = TypeVar("_Result")
+
+
+def model_pairs(results: Mapping[str, _Result]) -> dict[str, tuple[_Result, _Result]]:
+    """Pair the result of each model with those of earlier models, named "langevin:brownian"."""
+    return {f"{b}:{a}": (results[b], results[a]) for a, b in combinations(results, 2)}
 
 
 def check_prior_probabilities(prior_probabilities: Sequence[float] | None, n_models: int) -> None:

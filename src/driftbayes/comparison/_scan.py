@@ -1,9 +1,16 @@
 """Scan: the comparison as a function of the sampling time tau."""
 
-__all__ = ["Scan", "is_consistent", "provenance_attrs", "scan_displacements", "scan_hypotheses"]
+__all__ = [
+    "Scan",
+    "evidences_of_many",
+    "is_consistent",
+    "provenance_attrs",
+    "scan_displacements",
+    "scan_hypotheses",
+]
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -269,6 +276,41 @@ def provenance_attrs(
 
 
 @in_double_precision
+def evidences_of_many(
+    hypothesis: Hypothesis,
+    many: Sequence[Displacements | ReducedDisplacements | SummedDisplacements],
+    report: Callable[[int], None] = lambda _: None,
+    **how: Any,
+) -> list[Evidence]:
+    """Compute the evidence of one hypothesis for several sets of displacements.
+
+    Data sets reduced to second moments are computed in one batch.
+
+    Args:
+        hypothesis: Model family with its priors.
+        many: Displacements, whole or reduced to their second moments.
+        report: Called with the number of data sets done.
+        **how: `method` of the evidence and its `seed`.
+    """
+    batches = [Batch.of(data, model=hypothesis.model) for data in many]
+    regular = [
+        i
+        for i, batch in enumerate(batches)
+        if batch.is_summed and isinstance(batch.engine(0, hypothesis.model), MomentsEngine)
+    ]
+    found: dict[int, Evidence] = {}
+    if regular:
+        stacked = Batch.stack([batches[i] for i in regular])
+        found = dict(zip(regular, evidence_batch([hypothesis], stacked, **how), strict=True))
+        report(len(found))
+    for i, batch in enumerate(batches):
+        if i not in found:
+            found[i] = evidence(hypothesis, batch, **how)
+            report(len(found))
+    return [found[i] for i in range(len(many))]
+
+
+@in_double_precision
 def scan_displacements(
     many: Sequence[Displacements | ReducedDisplacements | SummedDisplacements],
     hypotheses: Sequence[Hypothesis],
@@ -295,35 +337,17 @@ def scan_displacements(
     how: dict[str, Any] = {"method": as_method(method, **options), "seed": seed}
     if not many:
         raise DriftbayesError("expected one or more sets of displacements, got none")
-    table: list[list[Evidence]] = [[] for _ in many]
-    done = 0
+    by_model: list[list[Evidence]] = []
 
     def report(n: int) -> None:
         if progress is not None:
-            progress("evidence", n, len(hypotheses) * len(many))
+            n_done = len(by_model) * len(many) + n
+            progress("evidence", n_done, len(hypotheses) * len(many))
 
     for hypothesis in hypotheses:
-        batches = [Batch.of(data, model=hypothesis.model) for data in many]
-        # Data sets reduced to second moments are computed in one batch.
-        regular = [
-            i
-            for i, batch in enumerate(batches)
-            if batch.is_summed and isinstance(batch.engine(0, hypothesis.model), MomentsEngine)
-        ]
-        others = [i for i in range(len(many)) if i not in set(regular)]
-        found: dict[int, Evidence] = {}
-        if regular:
-            stacked = Batch.stack([batches[i] for i in regular])
-            found = dict(zip(regular, evidence_batch([hypothesis], stacked, **how), strict=True))
-            report(done + len(found))
-        for i in others:
-            found[i] = evidence(hypothesis, batches[i], **how)
-            report(done + len(found))
-        done += len(many)
-        for i, record in found.items():
-            table[i].append(record)
+        by_model.append(evidences_of_many(hypothesis, many, report, **how))
     comparisons = [
         comparison_of(records, data, prior_probabilities)
-        for records, data in zip(table, many, strict=True)
+        for *records, data in zip(*by_model, many, strict=True)
     ]
     return Scan(tuple(sorted(comparisons, key=lambda comparison: comparison.tau)))

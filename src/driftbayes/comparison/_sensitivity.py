@@ -14,7 +14,6 @@ __all__ = [
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from driftbayes._aliases import public
 from driftbayes._precision import in_double_precision
 from driftbayes._representation import Described, number
 from driftbayes._typing import FloatArray, Progress
-from driftbayes.comparison._hypotheses import check_names
+from driftbayes.comparison._hypotheses import check_names, model_pairs
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import (
@@ -255,12 +254,12 @@ def prior_sensitivity(
             progress("models", len(found), len(hypotheses))
         batch = Batch.of(data, model=h.model)
         found.append(scaled_evidence(h, batch, groups, scale.tolist(), **how))
-    pairs = {f"{b.name}:{a.name}": (a, b) for a, b in combinations(found, 2)}
+    pairs = model_pairs({scaled.name: scaled for scaled in found})
     return PriorSensitivity(
         factors=scale,
         groups=groups,
-        log_bayes_factors={pair: b.logs - a.logs for pair, (a, b) in pairs.items()},
-        log_bayes_factor_errs={pair: np.hypot(b.errs, a.errs) for pair, (a, b) in pairs.items()},
+        log_bayes_factors={pair: b.logs - a.logs for pair, (b, a) in pairs.items()},
+        log_bayes_factor_errs={pair: np.hypot(b.errs, a.errs) for pair, (b, a) in pairs.items()},
         tau=found[0].evidence.tau,
         method=found[0].evidence.method,
         time_unit=found[0].evidence.time_unit,

@@ -29,7 +29,6 @@ from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Hypothesis, as_method
 from driftbayes.inference._methods import method_text
-from driftbayes.models import MODELS, model_named
 
 SEASONS = ("DJF", "MAM", "JJA", "SON")
 # January first.
@@ -236,10 +235,9 @@ def _dataset(
     for hypothesis in hypotheses:
         model = hypothesis.name
         evidences = [comparison.evidences[model] for comparison in comparisons]
-        about = model_named(model, MODELS, trajectories.n_dim).parameters
         plain = _plain(model)
         for name in hypothesis.names:
-            unit = about[name].unit(trajectories.length_unit, trajectories.time_unit)
+            unit = hypothesis.model.parameters[name].unit(*trajectories.units)
             for what, suffix in (("posterior_mean", ""), ("posterior_sd", "_sd")):
                 long_name = f"{what.replace('_', ' ')} of {name}, {model}"
                 values = [getattr(e, what)[name] for e in evidences]

@@ -1,11 +1,17 @@
 """Find fixes by trajectory and time."""
 
-__all__ = ["rows_at"]
+__all__ = ["last_rows", "rows_at"]
 
 import numpy as np
 
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._trajectories import Trajectories
+
+
+def last_rows(tracks: Trajectories) -> IntArray:
+    """Return the row of the last fix of each trajectory that has any."""
+    rows, has_next = tracks.fixes
+    return rows[np.append(~has_next, True)[: len(rows)]]
 
 
 def rows_at(tracks: Trajectories, which: IntArray, times: FloatArray, slack: float) -> IntArray:

@@ -536,6 +536,11 @@ def _n_distinct(numbers: IntArray) -> int:
     return int(np.count_nonzero(steps)) + (len(numbers) > 0)
 
 
+def evenly_spaced(n: int, most: int) -> IntArray:
+    """Return up to `most` of the indices 0, 1, ..., n - 1, evenly spaced, with both ends."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
 def ragged_arange(sizes: IntArray) -> IntArray:
     """Return 0, 1, ..., sizes[0] - 1, 0, 1, ..., sizes[1] - 1, and so on."""
     ends = np.cumsum(sizes)

@@ -777,6 +777,26 @@ class Trajectories(Described):
         return f"{self.times[row]:.15g}"
 
 
+def concatenated(parts: Sequence[Trajectories], **changes: Any) -> Trajectories:
+    """Concatenate trajectories of the same kind; units and provenance are those of the first.
+
+    Args:
+        parts: Trajectories with the same optional arrays; flags may differ.
+        **changes: Fields to replace, such as `ids` that are not unique.
+    """
+    names = ("positions", "times", "row_sizes", "ids", "position_sd", "lonlat")
+    arrays = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in names
+        if getattr(parts[0], name) is not None
+    }
+    flags = {
+        name: np.concatenate([p.flags.get(name, np.full(len(p.times), np.nan)) for p in parts])
+        for name in sorted({name for part in parts for name in part.flags})
+    }
+    return replace(parts[0], **{**arrays, "flags": flags, **changes})
+
+
 def check_tracks(tracks: Any) -> None:
     """Refuse anything but trajectories."""
     expect(tracks, Trajectories, "tracks", "trajectories, as driftbayes.read(...) returns them")

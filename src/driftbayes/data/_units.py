@@ -75,6 +75,12 @@ SPEED = Dimension("speed", 1, -1, "3m/s")
 DIFFUSIVITY = Dimension("diffusivity", 2, -1, "10m2/s")
 
 
+def unit_of(what: Dimension, units: Units) -> str:
+    """Return the unit of a speed or diffusivity, for example m²/s; empty if one is unknown."""
+    length, time = units
+    return f"{length}{'²' if what.length == 2 else ''}/{time}" if length and time else ""
+
+
 def positive_in_units(value: Any, what: Dimension, units: Units | None, name: str) -> float:
     """Return a positive, finite quantity in the units of the data; see `in_units`."""
     size = in_units(value, what, units, name)

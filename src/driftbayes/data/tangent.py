@@ -120,7 +120,7 @@ class LastFixes:
     turned: FloatArray
     ground: Ground
 
-    def lay(self, positions: FloatArray) -> FloatArray:
+    def to_lonlat(self, positions: FloatArray) -> FloatArray:
         """Return longitude and latitude in degrees of paths that continue from the last fixes.
 
         Longitudes run from 0 to 360 if any of the last fixes exceeds 180.

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from driftbayes._representation import Card, Table, amount, number, with_error, with_unit
-from driftbayes.data._units import readable, readable_unit
+from driftbayes.data._units import DIFFUSIVITY, SPEED, readable, readable_unit, unit_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,11 +25,11 @@ def describe_diagnostics(result: "xr.Dataset") -> Card:
     length, time = (str(result.attrs.get(f"{what}_unit", "")) for what in ("length", "time"))
     per_lag, lag_unit = readable_unit(result["lag"].values, time)
     per_length, side = readable_unit([float(result["msd"].max()) ** 0.5], length)
-    has_units = bool(length and time)
+    diffusivity = unit_of(DIFFUSIVITY, (length, time))
     columns = {
-        "lvaf": ("r", f"{length}²/{time}²" if has_units else "", 1.0),
-        "absolute_diffusivity": ("κ_abs", f"{length}²/{time}" if has_units else "", 1.0),
-        "taylor_diffusivity": ("∫r", f"{length}²/{time}" if has_units else "", 1.0),
+        "lvaf": ("r", f"{diffusivity}²" if diffusivity else "", 1.0),
+        "absolute_diffusivity": ("κ_abs", diffusivity, 1.0),
+        "taylor_diffusivity": ("∫r", diffusivity, 1.0),
         "msd": ("MSD", f"{side}²" if side else "", per_length**2),
         "kurtosis": ("kurtosis", "", 1.0),
     }
@@ -47,7 +47,7 @@ def describe_diagnostics(result: "xr.Dataset") -> Card:
         with_unit("lag", lag_unit),
         *(with_unit(words, unit) for words, unit, _ in columns.values()),
     )
-    speed = amount(result.attrs["u_rms"], f"{length}/{time}" if has_units else "", 4)
+    speed = amount(result.attrs["u_rms"], unit_of(SPEED, (length, time)), 4)
     headline = f"u_rms = {speed}, T = {readable(result.attrs['timescale'], time, 4)}"
     title = "r: velocity autocovariance; Var(Δx_i) = 2κτ per axis"
     table = Table(heads, tuple(rows), "r" * len(heads), title=title)

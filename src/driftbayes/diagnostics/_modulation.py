@@ -13,6 +13,7 @@ import numpy as np
 from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._trajectories import Trajectories
+from driftbayes.data._units import DIFFUSIVITY, unit_of
 from driftbayes.diagnostics._scales import lagged_correlation
 
 MAX_PERIOD = 30
@@ -145,8 +146,7 @@ def modulation(
     period = periods[int(np.argmax(scores[:, 0]))]
     dt = float(trajectories.recording_interval or 1.0)
     profile, errors = _profile(squares / (2 * dt), segment, frame % period, period)
-    length, time = trajectories.length_unit, trajectories.time_unit
-    unit = f"{length}²/{time}" if length and time else ""
+    unit = unit_of(DIFFUSIVITY, trajectories.units)
     return Modulation(period, float(p_value), profile, errors, unit)
 
 

@@ -10,7 +10,7 @@ from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._sampling import Displacements, sampled_runs, stride_of
 from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories
-from driftbayes.data._units import TIME, in_units, readable
+from driftbayes.data._units import SPEED, TIME, in_units, readable, unit_of
 from driftbayes.errors import DriftbayesError
 
 # Grid points per batch: few enough to stay in cache, enough to make the Python loop negligible.
@@ -137,7 +137,7 @@ def autocorrelate(
 
 # Steps longer than this multiple of the typical one are gaps: their mean velocity is uninformative,
 # and pairs across them would need a large grid.
-SILENCE = 16
+_MAX_INTERVALS = 16
 # A million positions are enough for priors, which need these scales to a factor of two. They are
 # taken in blocks from all over the data, each long enough for the velocity to decorrelate.
 MAX_POSITIONS = 2**20
@@ -256,14 +256,14 @@ def _steps(trajectories: Trajectories) -> tuple[FloatArray, FloatArray, IntArray
         single = np.diff(trajectories.grid_index[rows])[first] == 1
     if dt is None or single.mean() < 0.5:
         dt = float(np.median(duration))
-        keep, index, used = duration <= SILENCE * dt, first, duration
+        keep, index, used = duration <= _MAX_INTERVALS * dt, first, duration
     else:
         keep, index = single, trajectories.grid_index[rows[first]]
         # Differences of stamps may be affected by rounding.
         used = np.full(len(dx), dt)
     # A run ends at a gap, and at the end of a trajectory or block.
-    silent = np.concatenate([[False], duration[:-1] > SILENCE * dt])
-    run = np.cumsum(silent | (np.diff(first, prepend=first[0]) > 1), dtype=np.int64)
+    is_gap = np.concatenate([[False], duration[:-1] > _MAX_INTERVALS * dt])
+    run = np.cumsum(is_gap | (np.diff(first, prepend=first[0]) > 1), dtype=np.int64)
     return dx[keep], used[keep], run[keep], index[keep], dt
 
 
@@ -364,12 +364,8 @@ def lag_one_doubts(
         share = np.sum((flow * np.median(interval)) ** 2) / (square.sum() + 1e-300)
         if np.sum((flow / error) ** 2) > _SIGMAS**2 * data.n_dim and share > _DRIFTING:
             numbers = ", ".join(f"{value:.3g}" for value in flow)
-            length, time = data.length_unit, data.time_unit
-            unit = f" {length}/{time}" if length and time else ""
-            sentence = (
-                f"particles drift together, on average at ({numbers}){unit}; add +mean to the "
-                "models"
-            )
+            speed = f"({numbers}) {unit_of(SPEED, (data.length_unit, data.time_unit))}".rstrip()
+            sentence = f"particles drift together, on average at {speed}; add +mean to the models"
             found.append((f"a mean flow {what}: compare with brownian+mean", sentence))
     return found
 

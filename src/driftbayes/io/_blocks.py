@@ -5,7 +5,7 @@ by Parcels 4, is first partitioned by a hash of the ids into temporary tables. B
 the reader of the format.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 
 from driftbayes._storage.leftovers import scratch_folder
 from driftbayes._storage.outputs import PathLike
-from driftbayes._typing import IntArray
+from driftbayes._typing import IntArray, Progress
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io._formats import choose, contents_of, estimated_points, format_named, read_as
@@ -57,7 +57,7 @@ def plan_blocks(
     *,
     block_points: int = BLOCK_POINTS,
     scratch: PathLike | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Plan]:
     """Plan the blocks of a file; temporary files exist as long as the context.
 

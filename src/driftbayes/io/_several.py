@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes.data._trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories, concatenated
 from driftbayes.errors import DriftbayesError
 from driftbayes.io._formats import choose, contents_of, read_as
 from driftbayes.io._reading import ReadOptions
@@ -37,19 +37,7 @@ def read_several(files: Sequence[Path], options: ReadOptions, source: str) -> Tr
         parts = _read(files, replace(options, frame="transported"))
     _check_alike(files, parts)
     ids, note = _ids(files, parts)
-    joined: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in ("positions", "times", "row_sizes", "position_sd", "lonlat")
-        if getattr(parts[0], name) is not None
-    }
-    flags = {
-        name: np.concatenate(
-            [part.flags.get(name, np.full(len(part.times), np.nan)) for part in parts]
-        )
-        for name in sorted({name for part in parts for name in part.flags})
-    }
-    provenance = _provenance(files, parts, source, note)
-    return replace(parts[0], **joined, ids=ids, flags=flags, provenance=provenance)
+    return concatenated(parts, ids=ids, provenance=_provenance(files, parts, source, note))
 
 
 def _read(files: Sequence[Path], options: ReadOptions) -> list[Trajectories]:

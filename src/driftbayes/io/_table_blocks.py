@@ -1,7 +1,7 @@
 """Blocks of whole trajectories of a table: ranges of its rows, or temporary tables."""
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from driftbayes._typing import IntArray
+from driftbayes._typing import IntArray, Progress
 from driftbayes.data._columns import guess
 from driftbayes.errors import DriftbayesError
 from driftbayes.io._cells import plain
@@ -82,7 +82,7 @@ def partition(
     options: ReadOptions,
     counts: tuple[int, int],
     folder: Path,
-    progress: Callable[[str, int, int], None] | None,
+    progress: Progress | None,
 ) -> dict[Path, int] | None:
     """Partition rows by a hash of their ids into temporary tables, in the order of the file.
 

@@ -10,7 +10,8 @@ from driftbayes._representation import with_unit
 from driftbayes.data._units import readable, readable_unit
 from driftbayes.plots._coast import draw_coast, shrinking
 from driftbayes.plots.style import INK, inward_ticks, journal_figure
-from driftbayes.prediction._presence import LEVELS, PresenceMap
+from driftbayes.prediction._predict import LEVELS
+from driftbayes.prediction._presence import PresenceMap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

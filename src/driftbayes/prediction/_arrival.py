@@ -155,11 +155,11 @@ def arrivals(
     average = average_law(list(laws.values()), weights)
     choices = []
     for time in map(float, times):
-        ways = {"model average": average, **laws}
+        every = {"model average": average, **laws}
         for name, k in walks[time].items():
-            ways[name] = brownian_law(np.array([k]), distance, shape, n_dim)
+            every[name] = brownian_law(np.array([k]), distance, shape, n_dim)
         p = average(time)[0]
-        for name, law in ways.items():
+        for name, law in every.items():
             q, error = law(time)
             ratio = q / p if p > _NEGLIGIBLE else float("nan")
             early = _early(law, time)

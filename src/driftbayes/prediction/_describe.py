@@ -1,6 +1,7 @@
 """Describe forecasts and scores."""
 
 from collections.abc import Sequence
+from itertools import combinations
 from math import inf, isfinite
 
 from driftbayes._representation import (
@@ -12,7 +13,7 @@ from driftbayes._representation import (
     with_error,
     with_unit,
 )
-from driftbayes.data._units import readable, readable_unit
+from driftbayes.data._units import DIFFUSIVITY, readable, readable_unit, unit_of
 from driftbayes.prediction._forecast import Forecast
 from driftbayes.prediction._lost import LostForecast
 from driftbayes.prediction._scores import Scores
@@ -58,12 +59,11 @@ def _(made: Forecast) -> Card:
                     " … ".join(number(edge) for edge in k[[0, -1]]),
                 )
             )
-    diffusivity = f"{length}²/{time}" if length and time else ""
     columns = (
         *(with_unit("T", time_shown), "model", "probability"),
         *(with_unit("sd", length_shown), "95 % of sd"),
         *(with_unit(name, length_shown) for name in ("median |ΔX|", "97.5 % |ΔX|")),
-        *(with_unit("κ = Var/2T", diffusivity), "95 % of κ"),
+        *(with_unit("κ = Var/2T", unit_of(DIFFUSIVITY, (length, time))), "95 % of κ"),
     )
     headline = (
         f"displacement in {result.n_dim}D after time T, fit at tau = "
@@ -151,13 +151,11 @@ def _whole_table(step: TrajectoryScores, left: TrajectoryScores) -> Table:
         mean, error = left.mean(name)
         shown = (with_error(n * mean, n * error), with_error(mean, error))
         rows.append((name, f"{step.total(name):.4f}", *shown))
-    models = list(left.values)
-    for i, first in enumerate(models):
-        for second in models[i + 1 :]:
-            mean, error = left.difference(second, first)
-            gap = step.total(second) - step.total(first)
-            shown = (with_error(n * mean, n * error), with_error(mean, error))
-            rows.append((f"{second} − {first}", f"{gap:.4f}", *shown))
+    for first, second in combinations(left.values, 2):
+        mean, error = left.difference(second, first)
+        gap = step.total(second) - step.total(first)
+        shown = (with_error(n * mean, n * error), with_error(mean, error))
+        rows.append((f"{second} − {first}", f"{gap:.4f}", *shown))
     columns = ("model", "sequential (ln Z)", "leave-one-out ± se", "per trajectory")
     return Table(columns, tuple(rows), "lrrr")
 

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from driftbayes._magnitudes import whole
 from driftbayes._representation import Described
 from driftbayes._typing import FloatArray, IntArray, StrArray
+from driftbayes.data._fixes import last_rows
 from driftbayes.data._sampling import Displacements, displacements
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.data._units import cell_side
@@ -79,7 +80,7 @@ class ParticleForecast:
     @cached_property
     def lonlat(self) -> FloatArray | None:
         """Longitude and latitude of the positions in degrees, if the data were in degrees."""
-        return None if self.fixes is None else self.fixes.lay(self.positions)
+        return None if self.fixes is None else self.fixes.to_lonlat(self.positions)
 
     def trajectories(self, **provenance: Any) -> Trajectories:
         """Return every member's path of every particle, named particle/member.
@@ -170,7 +171,7 @@ class Forecast(Described):
             n_draws=n_draws,
             probabilities=list(self.prediction.probabilities.values()),
         )
-        last = tracks.positions[_last_rows(tracks)]
+        last = tracks.positions[last_rows(tracks)]
         return presence_map(distribution, horizons, last, cell=side, fixes=fixes, units=units)
 
     def to_json(self) -> dict[str, Any]:
@@ -221,7 +222,7 @@ def predict_particles(
     return ParticleForecast(
         positions=ensemble(members, trajectories, since, tau=tau, seed=seed),
         horizons=since,
-        last_times=trajectories.times[_last_rows(trajectories)],
+        last_times=trajectories.times[last_rows(trajectories)],
         ids=trajectories.ids,
         models=tuple(member.name for member in members),
         length_unit=trajectories.length_unit,
@@ -282,7 +283,7 @@ def ensemble(
     """
     check_plain_models(members, _PURPOSE, state_space=True)
     times = checked_horizons(horizons)
-    last = trajectories.positions[_last_rows(trajectories)]
+    last = trajectories.positions[last_rows(trajectories)]
     out = np.empty((len(members), len(last), len(times), trajectories.n_dim))
     past = _Past.of(trajectories, tau)
     families: dict[AbstractModel, list[int]] = {}
@@ -324,7 +325,7 @@ def gaussians(
     check_plain([draws.hypothesis for draws in draws_by_model], _PURPOSE, state_space=True)
     n_draws = whole(n_draws, "n_draws", 1)
     weights = average_weights(draws_by_model, probabilities)
-    last = trajectories.positions[_last_rows(trajectories)]
+    last = trajectories.positions[last_rows(trajectories)]
     means, sds, shares = [], [], []
     past = _Past.of(trajectories, tau)
     for draws, weight in zip(draws_by_model, weights, strict=True):
@@ -420,7 +421,7 @@ class _Past:
             offsets=back.offsets[-1] - back.offsets[::-1],
             error=back.error[::-1].copy(),
         )
-        error = np.zeros(n) if sd is None else sd[_last_rows(trajectories)] ** 2
+        error = np.zeros(n) if sd is None else sd[last_rows(trajectories)] ** 2
         return cls(FilterEngine(runs), n - 1 - data.trajectory[::-1], error)
 
     def states(self, rows: Rows, intervals: FloatArray) -> Iterator[_State]:
@@ -447,13 +448,6 @@ def covariance_root(covariance: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(covariance * inverse[..., :, None] * inverse[..., None, :])
     sizes = np.sqrt(np.maximum(values, 0.0))[..., None, :]
     return np.asarray(sd[..., :, None] * ((vectors * sizes) @ np.swapaxes(vectors, -1, -2)))
-
-
-def _last_rows(trajectories: Trajectories) -> IntArray:
-    rows = np.flatnonzero(trajectories.observed)
-    last = np.full(trajectories.n_trajectories, -1)
-    last[trajectories.trajectory_index[rows]] = rows
-    return last
 
 
 def philox(seed: int, member: int) -> np.random.Philox:

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from driftbayes._kernels.compiled import run_in_threads
 from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray, IntArray
-from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.data._fixes import last_rows
+from driftbayes.data._sampling import Displacements, displacements, evenly_spaced
 from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.data._units import readable
 from driftbayes.data.tangent import ground_of, last_fixes, rotated
@@ -22,15 +23,13 @@ from driftbayes.inference import PosteriorDraws
 from driftbayes.models import AbstractModel
 from driftbayes.prediction._conditional import paths_of_lost, shared_motion
 from driftbayes.prediction._forecast import Forecast, ParticleForecast, draw_members, philox
-from driftbayes.prediction._predict import checked_horizons
+from driftbayes.prediction._predict import LEVELS, checked_horizons
 from driftbayes.prediction._simultaneous import SimultaneousSteps, simultaneous_steps
 
 # Largest number of parameter values: for each, all velocities are filtered and sampled.
 _MAX_VALUES = 100
 # Largest number of matrix elements kept between filtering and sampling.
 _MAX_ENTRIES = 2e8
-# Fractions of the paths in the inner and the outer region.
-SHARES = (0.5, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class Region:
         mean = points.mean(axis=0)
         covariance = np.atleast_2d(np.cov(points.T))
         away = _mahalanobis(points, mean, covariance)
-        return cls(mean, covariance, np.quantile(away, SHARES))
+        return cls(mean, covariance, np.quantile(away, LEVELS))
 
     @property
     def radii(self) -> FloatArray:
@@ -72,7 +71,7 @@ class Region:
         return {
             "mean": self.mean.tolist(),
             "covariance": self.covariance.tolist(),
-            "scales": dict(zip(("0.5", "0.95"), self.scales.tolist(), strict=True)),
+            "scales": dict(zip(map(str, LEVELS), self.scales.tolist(), strict=True)),
             "radius_50": inner,
             "radius_95": outer,
         }
@@ -122,7 +121,7 @@ class LostParticles:
         """Longitude and latitude of the conditional mean positions, (particle, horizon, 2)."""
         if self.given.fixes is None:
             return None
-        return self.given.fixes.lay(self.given.positions[:, :, 1:].mean(axis=0)[None])[0]
+        return self.given.fixes.to_lonlat(self.given.positions[:, :, 1:].mean(axis=0)[None])[0]
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the regions of each particle as plain numbers."""
@@ -164,9 +163,8 @@ class LostForecast(Forecast):
             n_members: Number of members per particle, at most the number drawn.
         """
         whole_set = self.lost.given
-        n = min(whole(n_members, "n_members", 1), len(whole_set.positions))
         # Spread over the posterior draws, whose paths are contiguous.
-        chosen = np.linspace(0, len(whole_set.positions) - 1, n).round().astype(np.int64)
+        chosen = evenly_spaced(len(whole_set.positions), whole(n_members, "n_members", 1))
         models = tuple(whole_set.models[i] for i in chosen)
         return replace(whole_set, positions=whole_set.positions[chosen], models=models)
 
@@ -323,9 +321,7 @@ def _lost_runs(
     assert data.start_time is not None
     until = np.asarray(data.start_time) + data.tau * data.row_sizes
     runs, left_out = [], []
-    rows = np.flatnonzero(trajectories.observed)
-    latest = np.full(trajectories.n_trajectories, -np.inf)
-    np.maximum.at(latest, trajectories.trajectory_index[rows], trajectories.times[rows])
+    latest = trajectories.times[last_rows(trajectories)]
     for number in np.unique(data.trajectory):
         runs_of_particle = np.flatnonzero(data.trajectory == number)
         last = int(runs_of_particle[np.argmax(end[runs_of_particle])])

@@ -2,6 +2,7 @@
 
 __all__ = [
     "AVERAGE",
+    "LEVELS",
     "Prediction",
     "ScaleMixture",
     "Spread",
@@ -31,6 +32,8 @@ from driftbayes.models import AbstractModel
 
 # Name of the model average.
 AVERAGE = "average"
+# Probabilities of the inner and the outer region of a forecast.
+LEVELS = (0.5, 0.95)
 
 
 @dataclass(frozen=True, eq=False)

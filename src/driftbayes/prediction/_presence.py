@@ -27,6 +27,7 @@ from driftbayes.data._units import readable_unit
 from driftbayes.data.sphere import metres_per_degree
 from driftbayes.data.tangent import LastFixes
 from driftbayes.errors import DriftbayesError, warn
+from driftbayes.prediction._predict import LEVELS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,7 +39,6 @@ _N_CELLS = 100
 _REACH = 4.0
 # Relative change of the length of a degree over one standard deviation above which to warn.
 _MAX_CHANGE = 0.1
-LEVELS = (0.5, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +271,7 @@ def _normal(edges: FloatArray, mean: FloatArray, sd: FloatArray) -> FloatArray:
 
 def _on_earth(gaussians: Gaussians, fixes: LastFixes) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return means and standard deviations in degrees; longitudes differ by less than 360°."""
-    means = np.array(fixes.lay(gaussians.means))
+    means = np.array(fixes.to_lonlat(gaussians.means))
     last = np.array(fixes.lonlat)
     # All longitudes within 180° of the middle.
     angles = np.radians(last[:, 0])

@@ -36,7 +36,7 @@ from driftbayes.prediction._predict import (
     average_weights,
     predictive_mixtures,
 )
-from driftbayes.prediction._subsets import Part, beside_each_fold, growing, subset, without_each
+from driftbayes.prediction._subsets import Part, growing, subset, with_each_of_fold, without_each
 from driftbayes.prediction._tables import LearnedScores, TrajectoryScores
 from driftbayes.prediction.rules import crps, energy_score, log_score
 
@@ -185,7 +185,7 @@ def by_fold(
         inside = np.flatnonzero(fold == group)
         without[inside], beside[inside] = index, index + 1 + np.arange(len(inside))
         index += 1 + len(inside)
-    sets = partial(beside_each_fold, data, numbers, n_folds)
+    sets = partial(with_each_of_fold, data, numbers, n_folds)
     logs, warnings = _log_evidences(hypotheses, data, sets, index, "folds", progress, **options)
     values = {name: log_z[beside] - log_z[without] for name, log_z in logs.items()}
     sizes = np.bincount(data.trajectory, weights=data.row_sizes)[numbers].astype(np.float64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes._typing import FloatArray, IntArray
-from driftbayes.data._sampling import Displacements
+from driftbayes.data._sampling import Displacements, ragged_arange
 from driftbayes.data._trajectories import GRID_TOLERANCE
 from driftbayes.errors import DriftbayesError
 
@@ -49,7 +49,6 @@ def simultaneous_steps(data: Displacements) -> tuple[SimultaneousSteps, ...]:
     """
     assert data.start_time is not None
     sizes, tau = data.row_sizes, data.tau
-    number = np.arange(len(data.dx)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     start_index = (np.asarray(data.start_time) - np.min(data.start_time)) / tau
     first = np.round(start_index).astype(np.int64)
     if np.any(np.abs(start_index - first) > GRID_TOLERANCE):
@@ -57,7 +56,8 @@ def simultaneous_steps(data: Displacements) -> tuple[SimultaneousSteps, ...]:
             "prediction given others needs particles observed at common regular times; choose "
             "a tau that all share"
         )
-    index, run = np.repeat(first, sizes) + number, np.repeat(np.arange(len(sizes)), sizes)
+    index = np.repeat(first, sizes) + ragged_arange(sizes)
+    run = np.repeat(np.arange(len(sizes)), sizes)
     steps: list[SimultaneousSteps] = []
     for time in np.unique(index):
         # In the order of the runs.

@@ -1,6 +1,6 @@
 """Subsets of trajectories: growing, leave-one-out, and by fold."""
 
-__all__ = ["Part", "beside_each_fold", "growing", "subset", "without_each"]
+__all__ = ["Part", "growing", "subset", "with_each_of_fold", "without_each"]
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -44,7 +44,7 @@ def without_each(
         yield _add(total, moments, -1.0)
 
 
-def beside_each_fold(
+def with_each_of_fold(
     data: Displacements, numbers: IntArray, n_folds: int, preparation: Preparation
 ) -> Iterator[Part]:
     """Yield, for each fold, all trajectories outside it, then these plus each one of the fold."""

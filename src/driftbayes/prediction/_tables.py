@@ -4,13 +4,13 @@ __all__ = ["LearnedScores", "TrajectoryScores"]
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from driftbayes._representation import Described, plain, with_error
 from driftbayes._typing import FloatArray, IntArray
+from driftbayes.comparison._hypotheses import model_pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class TrajectoryScores:
             whole = float(np.sum(self.counts))
             return {"total": mean * whole, "total_se": error * whole, "mean": mean, "se": error}
 
-        content = {
+        content: dict[str, Any] = {
             "rule": self.rule,
             "tau": self.tau,
             "larger_is_better": self.larger_is_better,
@@ -84,11 +84,12 @@ class TrajectoryScores:
             "n_predictions": int(np.sum(self.counts)),
             "models": {name: numbers(*self.mean(name)) for name in self.values},
             "differences": {
-                f"{b}:{a}": numbers(*self.difference(b, a)) for a, b in combinations(self.values, 2)
+                pair: numbers(*self._mean(b - a))
+                for pair, (b, a) in model_pairs(self.values).items()
             },
             "warnings": self.warnings,
         }
-        return {name: plain(part) for name, part in content.items()}
+        return dict(plain(content))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,5 +120,4 @@ class LearnedScores(Described):
 
     def to_json(self) -> dict[str, Any]:
         """Return the scores as plain numbers and text."""
-        own = {name: plain(part) for name, part in vars(self).items() if name != "held_out"}
-        return {"remark": self.remark, "held_out": self.held_out.to_json(), **own}
+        return {"remark": self.remark, **plain(self), "held_out": self.held_out.to_json()}

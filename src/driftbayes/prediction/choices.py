@@ -18,7 +18,8 @@ from driftbayes._representation import (
     with_error,
     with_unit,
 )
-from driftbayes.data._units import readable, readable_unit
+from driftbayes.data._units import DIFFUSIVITY, readable, readable_unit, unit_of
+from driftbayes.models import Langevin
 from driftbayes.prediction._arrival import Arrivals, arrivals
 from driftbayes.prediction._first_passage import Shape
 from driftbayes.prediction._forecast import Forecast
@@ -111,9 +112,9 @@ def recommend_for(
     choices = []
     walks: dict[float, dict[str, float]] = {}
     for i, horizon in enumerate(times):
-        truth = average.mixtures[i]
-        ways = {"model average": truth}
-        ways |= {
+        reference = average.mixtures[i]
+        mixtures = {"model average": reference}
+        mixtures |= {
             name: spread.mixtures[i]
             for name, spread in prediction.spreads.items()
             if name != AVERAGE
@@ -124,9 +125,10 @@ def recommend_for(
             diffusivities[f"random walk, K right at {where}"] = float(average.diffusivity[j])
         if kappa is not None:
             diffusivities["random walk, K as given"] = kappa
-        ways |= {name: _gaussian(2 * k * horizon, n_dim) for name, k in diffusivities.items()}
+        mixtures |= {name: _gaussian(2 * k * horizon, n_dim) for name, k in diffusivities.items()}
         choices += [
-            _evaluate_choice(name, float(horizon), way, truth) for name, way in ways.items()
+            _evaluate_choice(name, float(horizon), mixture, reference)
+            for name, mixture in mixtures.items()
         ]
     best = max(prediction.probabilities, key=lambda name: prediction.probabilities[name])
     return Recommendations(
@@ -145,17 +147,17 @@ def _gaussian(variance: float, n_dim: int) -> ScaleMixture:
 
 
 def _evaluate_choice(
-    name: str, horizon: float, choice: ScaleMixture, truth: ScaleMixture
+    name: str, horizon: float, choice: ScaleMixture, reference: ScaleMixture
 ) -> Choice:
-    radius, right = (float(m.distance_quantiles([_LEVEL])[0]) for m in (choice, truth))
+    radius, expected = (float(m.distance_quantiles([_LEVEL])[0]) for m in (choice, reference))
     return Choice(
         horizon=horizon,
         name=name,
         kappa=choice.variance / (2 * horizon),
         size=_ball(radius, choice.n_dim),
-        ratio=(radius / right) ** choice.n_dim,
-        loss=_loss(choice, truth) if choice is not truth else 0.0,
-        held=float(truth.distance_cdf(radius)),
+        ratio=(radius / expected) ** choice.n_dim,
+        loss=_loss(choice, reference) if choice is not reference else 0.0,
+        held=float(reference.distance_cdf(radius)),
     )
 
 
@@ -164,22 +166,22 @@ def _ball(radius: float, n_dim: int) -> float:
     return float(np.pi ** (n_dim / 2) / gamma(n_dim / 2 + 1) * radius**n_dim)
 
 
-def _loss(choice: ScaleMixture, truth: ScaleMixture) -> float:
-    """Compute the Kullback–Leibler divergence of a choice from the truth, over the distance."""
+def _loss(choice: ScaleMixture, reference: ScaleMixture) -> float:
+    """Compute the Kullback–Leibler divergence of a choice from the reference, over the distance."""
     nodes, weights = np.polynomial.legendre.leggauss(_N_NODES)
     # Gaussians are negligible beyond twelve of the largest standard deviations.
-    used = truth.weights > 0
-    end = 12 * float(np.sqrt(truth.variances[used].max()))
+    used = reference.weights > 0
+    end = 12 * float(np.sqrt(reference.variances[used].max()))
     r, weights = 0.5 * end * (nodes + 1), 0.5 * end * weights
-    log_p = log_score(truth, r)
-    surface = truth.n_dim * _ball(1.0, truth.n_dim) * r ** (truth.n_dim - 1)
+    log_p = log_score(reference, r)
+    surface = reference.n_dim * _ball(1.0, reference.n_dim) * r ** (reference.n_dim - 1)
     return float(np.sum(weights * surface * np.exp(log_p) * (log_p - log_score(choice, r))))
 
 
 def _memory(forecast: Forecast) -> tuple[float, float] | None:
     """Return the posterior moments of 2k/γ of plain Langevin dynamics; None if not fitted."""
     for draws in forecast.draws:
-        if draws.evidence.name == "langevin":
+        if isinstance(draws.hypothesis.model, Langevin):
             values = dict(zip(draws.names, np.asarray(draws.theta).T, strict=True))
             saved = 2 * values["k"] / values["gamma"]
             return float(saved.mean()), float(saved.std())
@@ -217,7 +219,7 @@ def describe_recommendations(result: Recommendations) -> Card:
         )
     heads = (
         *(with_unit("T", shown), "choice"),
-        with_unit("K", f"{length}²/{time}" if length and time else ""),
+        with_unit("K", unit_of(DIFFUSIVITY, (length, time))),
         with_unit(f"95 % {quantity}", f"{length_name}{power}" if length_name else ""),
         *("ratio", "holds (%)", "loss (nats)"),
     )

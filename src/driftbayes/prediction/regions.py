@@ -13,6 +13,7 @@ from driftbayes._typing import FloatArray, StrArray
 from driftbayes._version import __version__
 from driftbayes.errors import DriftbayesError
 from driftbayes.prediction._forecast import ParticleForecast
+from driftbayes.prediction._predict import LEVELS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -110,9 +111,7 @@ class SearchRegions(Saved):
         }
 
 
-def search_regions(
-    forecast: ParticleForecast, levels: Sequence[float] = (0.5, 0.95)
-) -> SearchRegions:
+def search_regions(forecast: ParticleForecast, levels: Sequence[float] = LEVELS) -> SearchRegions:
     """Find the ellipses of given probabilities for each particle and horizon.
 
     Their shape is the members' covariance; their size is an order statistic of the Mahalanobis
@@ -170,7 +169,7 @@ def _on_earth(forecast: ParticleForecast, polygons: FloatArray) -> FloatArray:
     n_particles, n_horizons, n_levels, n_vertices, _ = polygons.shape
     # Each vertex is the end of a straight path from the last fix.
     ends = polygons.transpose(1, 2, 3, 0, 4).reshape(-1, n_particles, 1, 2)
-    laid = forecast.fixes.lay(ends).reshape(n_horizons, n_levels, n_vertices, n_particles, 2)
+    laid = forecast.fixes.to_lonlat(ends).reshape(n_horizons, n_levels, n_vertices, n_particles, 2)
     vertices = laid.transpose(3, 0, 1, 2, 4).copy()
     vertices[..., 0] = np.degrees(np.unwrap(np.radians(vertices[..., 0]), axis=-1))
     return vertices

@@ -23,7 +23,15 @@ import numpy as np
 
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._trajectories import Trajectories
-from driftbayes.data._units import LENGTH, SPEED, TIME, converted, parse_quantity, readable
+from driftbayes.data._units import (
+    LENGTH,
+    SPEED,
+    TIME,
+    converted,
+    parse_quantity,
+    readable,
+    unit_of,
+)
 from driftbayes.errors import DriftbayesError, NothingLeftError, did_you_mean
 
 # A number with its unit, which may be empty.
@@ -277,7 +285,7 @@ class Spikes(AbstractCheck):
                 break
             chosen[rows[is_spike]] = True
             rows = rows[~is_spike]
-        per = "/".join(trajectories.units) if all(trajectories.units) else ""
+        per = unit_of(SPEED, trajectories.units)
         how = f"{self.multiple:g} times the median speed"
         limits: dict[str, Any] = {"multiple_of_median": self.multiple}
         if limit is not None:

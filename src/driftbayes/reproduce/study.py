@@ -19,7 +19,7 @@ import numpy as np
 
 from driftbayes._processes import environment
 from driftbayes._storage import atomic_path
-from driftbayes._typing import FloatArray
+from driftbayes._typing import FloatArray, Progress
 from driftbayes._version import __version__
 from driftbayes.comparison import Scan
 from driftbayes.errors import DriftbayesError
@@ -160,7 +160,7 @@ class Runner:
     """
 
     directory: Path | None = None
-    progress: Callable[[str, int, int], None] | None = None
+    progress: Progress | None = None
     n_workers: int = 1
     prepare: Callable[[], None] | None = None
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from driftbayes import quality
 from driftbayes._storage import PathLike
+from driftbayes._typing import Progress
 from driftbayes.comparison import Scan, scan_displacements
 from driftbayes.comparison._scan import provenance_attrs
 from driftbayes.data._sampling import Cut, Gaps, Windows, snap_taus, stride_of
@@ -22,7 +23,7 @@ from driftbayes.io._limits import MEMORY_VARIABLE, memory_budget, readable_size
 from driftbayes.io._reading import ReadOptions
 from driftbayes.models import AbstractModel, check_summable
 from driftbayes.streaming._tally import Prepare, Tally, TallySpec, read_prepared, tally_block
-from driftbayes.streaming._workers import Progress, Workers
+from driftbayes.streaming._workers import Workers
 
 # Approximate number of positions from which scales of the data are estimated.
 SAMPLE_POINTS = 1 << 20

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from driftbayes._processes import Child, ChildDied, single_threaded
+from driftbayes._typing import Progress
 from driftbayes.errors import DriftbayesError, warn
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Progress = Callable[[str, int, int], None]
 
 # Results merged by one task of a cluster.
 _BATCH = 8

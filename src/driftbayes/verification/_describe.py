@@ -16,6 +16,7 @@ from driftbayes._representation import (
     with_unit,
 )
 from driftbayes._typing import FloatArray
+from driftbayes.data._sampling import evenly_spaced
 from driftbayes.data._units import readable_unit
 from driftbayes.verification._scores import N_BINS, EnsembleScores
 
@@ -74,11 +75,9 @@ def _overall(result: EnsembleScores) -> Table:
 def _by_lead(result: EnsembleScores) -> Table:
     per_time, time = readable_unit(result.leads, result.time_unit)
     per, unit = _length_unit(result)
-    n = len(result.leads)
-    shown = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEADS)).round().astype(int))
     factors = {"energy_score": per, "log_score": 1.0, **_COVERAGES}
     rows = []
-    for i in shown:
+    for i in evenly_spaced(len(result.leads), _MAX_LEADS):
         for ensemble in result.ensembles.values():
             cells = [
                 estimate_cell(ensemble.by_lead[score][0][i], ensemble.by_lead[score][1][i], factor)

@@ -149,7 +149,7 @@ class EnsembleScores(Described):
             **{name: getattr(self, name) for name in names},
             "notes": self.notes,
         }
-        return {name: plain(part) for name, part in content.items()}
+        return dict(plain(content))
 
 
 def score_cases(

@@ -7,7 +7,7 @@ __all__ = [
     "Scales",
     "as_tau",
     "compare",
-    "displacements_at",
+    "data_and_hypotheses",
     "hypotheses_for",
     "scan",
     "suggested_taus",
@@ -111,10 +111,9 @@ def compare(
         if not found:
             raise DriftbayesError(next(iter(skipped.values())))
         data, tracks = found[0], tally.sample()
+        setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=data.tau)
     else:
-        data = displacements_at(tracks, tau, cut)
-    scaled_at = None if tau == "all" else data.tau
-    setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=scaled_at)
+        data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
     wanted = setup.from_data if sensitivity is None else sensitivity
     several = len(setup.hypotheses) > 1
     result = compare_hypotheses(
@@ -183,7 +182,7 @@ def scan(
     return replace(result, comparisons=tuple(comparisons))
 
 
-def displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displacements:
+def _displacements_at(tracks: Trajectories, tau: float | str, cut: Cut) -> Displacements:
     """Compute displacements at one sampling time, or of all fixes; warn of unused trajectories."""
     expect(cut, Cut, "cut", "a Cut, for example Cut(n_tau=10)")
     chosen = as_tau(tau, tracks)
@@ -329,6 +328,29 @@ def check_regular(tracks: Trajectories) -> None:
             f"{readable(intervals.max(), tracks.time_unit)}; compare with tau='all' (--tau all) to "
             "use every position at its own interval"
         )
+
+
+def data_and_hypotheses(
+    tracks: Trajectories,
+    tau: float | str,
+    cut: Cut,
+    models: Models,
+    priors: Priors | None,
+    scales: Scales | None,
+) -> tuple[Displacements, HypothesisSet]:
+    """Return displacements at one sampling time, and hypotheses with priors at that time.
+
+    Args:
+        tracks: The trajectories.
+        tau: Sampling time, or "all".
+        cut: How trajectories are cut into displacements.
+        models: Models, as for `compare`.
+        priors: Priors by parameter name.
+        scales: Scales of the motion for default priors.
+    """
+    data = _displacements_at(tracks, tau, cut)
+    at = None if tau == "all" else data.tau
+    return data, hypotheses_for(models, tracks, priors=priors, scales=scales, tau=at)
 
 
 def hypotheses_for(

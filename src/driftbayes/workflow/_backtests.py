@@ -13,7 +13,12 @@ from numpy.typing import ArrayLike
 from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray
 from driftbayes.data._fixes import rows_at
-from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories, check_tracks
+from driftbayes.data._trajectories import (
+    GRID_TOLERANCE,
+    Trajectories,
+    check_tracks,
+    concatenated,
+)
 from driftbayes.data._units import DIFFUSIVITY, positive_in_units, readable, times_in
 from driftbayes.data.tangent import last_fixes
 from driftbayes.errors import DriftbayesError, DriftbayesWarning
@@ -78,14 +83,14 @@ def backtest(
         if early is None or not len(seen):
             continue
         made = _forecasts(early, tau, times, members=members, seed=seed + i, **options)
-        made |= _simple(early, times, members, fixed, seed + i)
+        made |= _baselines(early, times, members, fixed, seed + i)
         for name, forecast in made.items():
             found.setdefault(name, []).append(_named(forecast, seen, i))
     if not found:
         msg = "no particle is observed both before and after an origin; give shorter --horizons"
         raise DriftbayesError(msg)
     complete = {name: parts for name, parts in found.items() if len(parts) == len(found[AVERAGE])}
-    cases = [_together(parts, tracks, name, begins) for name, parts in complete.items()]
+    cases = [_matched(parts, tracks, name, begins) for name, parts in complete.items()]
     result = score_cases(cases, units=tracks.units, errors=errors, seed=seed)
     notes = [note for note in result.notes if "no observed position" not in note]
     if PERSISTENCE not in complete:
@@ -177,7 +182,7 @@ def _forecasts(
     return made
 
 
-def _simple(
+def _baselines(
     early: Trajectories, times: list[float], members: int, kappa: float | None, seed: int
 ) -> dict[str, ParticleForecast]:
     """Make members of persistence and of a fixed diffusivity."""
@@ -241,22 +246,11 @@ def _named(forecast: ParticleForecast, seen: set[str], origin: int) -> Trajector
     return replace(paths, ids=ids).select(keep[paths.trajectory_index])
 
 
-def _together(
+def _matched(
     parts: list[Trajectories], observed: Trajectories, name: str, origins: FloatArray
 ) -> Cases:
     """Match the forecasts from all origins with observations."""
-    merged = Trajectories(
-        positions=np.concatenate([part.positions for part in parts]),
-        times=np.concatenate([part.times for part in parts]),
-        row_sizes=np.concatenate([part.row_sizes for part in parts]),
-        ids=np.concatenate([part.ids for part in parts]),
-        length_unit=parts[0].length_unit,
-        time_unit=parts[0].time_unit,
-        lonlat=None
-        if parts[0].lonlat is None
-        else np.concatenate([part.lonlat for part in parts if part.lonlat is not None]),
-    )
-    cases = match_cases(merged, observed, name)
+    cases = match_cases(concatenated(parts), observed, name)
     # Forecasts begin at the last fix before their origin.
     after = np.searchsorted(origins * (1 + 1e-12), cases.start)
     return replace(cases, start=origins[np.minimum(after, len(origins) - 1)])

@@ -12,7 +12,7 @@ from driftbayes.diagnostics._scales import lag_one_doubts
 from driftbayes.errors import DataWarning, warn
 from driftbayes.inference import Hypothesis
 from driftbayes.models import AbstractModel
-from driftbayes.workflow._analyses import Priors, Scales, displacements_at, hypotheses_for
+from driftbayes.workflow._analyses import Priors, Scales, data_and_hypotheses
 
 if TYPE_CHECKING:
     from driftbayes.changes import Segments
@@ -64,10 +64,8 @@ def segments(
 
     check_tracks(tracks)
     per_time = None if rate is None else in_units(rate, _RATE, tracks.units, "rate")
-    data = displacements_at(tracks, tau, Cut(gaps="keep"))
-    setup = hypotheses_for(
-        [model], tracks, priors=priors, scales=scales, tau=None if tau == "all" else data.tau
-    )
+    cut = Cut(gaps="keep")
+    data, setup = data_and_hypotheses(tracks, tau, cut, [model], priors, scales)
     hypothesis = setup.hypotheses[0]
     result = find_segments(data, hypothesis, tracks, rate=per_time, **options)
     n_alone = result.n_short - data.n_unused

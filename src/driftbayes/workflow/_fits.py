@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
-from driftbayes.data._sampling import WHOLE, Cut, Displacements, snap_taus
+from driftbayes.data._sampling import WHOLE, Cut, snap_taus
 from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.data._units import cell_side, times_in
 from driftbayes.errors import DriftbayesError, expect, shown
@@ -23,7 +23,7 @@ from driftbayes.workflow._analyses import (
     Priors,
     Scales,
     as_tau,
-    displacements_at,
+    data_and_hypotheses,
     hypotheses_for,
 )
 from driftbayes.workflow._reading import FileInBlocks
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from driftbayes.checks import FitCheck
-    from driftbayes.comparison import Bootstrap, HypothesisSet, PriorSensitivity
+    from driftbayes.comparison import Bootstrap, PriorSensitivity
     from driftbayes.prediction import Forecast, Scores
     from driftbayes.space import TreeMap
 
@@ -59,9 +59,9 @@ def check(
 
     if isinstance(tracks, FileInBlocks):
         tracks = tracks.sample()
-    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
-    starts = None if data.start_row is None else tracks.times[data.start_row]
-    result = check_fit(setup.hypotheses, data, start_times=starts, method=method, **options)
+    data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
+    times = data.start_time
+    result = check_fit(setup.hypotheses, data, start_times=times, method=method, **options)
     comparison = replace(result.comparison, priors_from_data=setup.from_data)
     return replace(result, comparison=comparison)
 
@@ -86,7 +86,7 @@ def sensitivity(
     """
     from driftbayes.comparison import prior_sensitivity
 
-    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
     return prior_sensitivity(setup.hypotheses, data, method=method, **options)
 
 
@@ -114,7 +114,7 @@ def score(
     """
     from driftbayes.prediction._scores import Scores, held_out, leave_one_out, prequential
 
-    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
     training = options.pop("training", None)
     names = ("n_folds", "prior_probabilities")
     folds = {name: options.pop(name) for name in names if name in options}
@@ -177,7 +177,7 @@ def predict(
         raise DriftbayesError(f"given must be 'others' or None, got {shown(given)}")
     if models is None:
         models = "brownian, langevin" if given is None else "brownian+flow, langevin+flow"
-    data, setup = _prepared(tracks, tau, cut, models, priors, scales)
+    data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
     if given is not None:
         from driftbayes.prediction._lost import find_lost
 
@@ -360,16 +360,3 @@ def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
             bound = f" below {known[name].upper:g}" if isfinite(known[name].upper) else ""
             kind = "a finite" if low < 0 else "a positive, finite"
             raise DriftbayesError(f"{name} must be {kind} number{bound}, got {shown(value)}")
-
-
-def _prepared(
-    tracks: Trajectories,
-    tau: float | str,
-    cut: Cut,
-    models: Models,
-    priors: Priors | None,
-    scales: Scales | None,
-) -> "tuple[Displacements, HypothesisSet]":
-    data = displacements_at(tracks, tau, cut)
-    scaled_at = None if tau == "all" else data.tau
-    return data, hypotheses_for(models, tracks, priors=priors, scales=scales, tau=scaled_at)

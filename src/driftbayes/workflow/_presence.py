@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from driftbayes._storage.outputs import PathLike
+from driftbayes.data._fixes import last_rows
 from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.data._units import cell_side, times_in
 from driftbayes.data.tangent import last_fixes
@@ -87,8 +88,7 @@ def presence(
             "make the map from the same data"
         )
     if fixes is None:
-        rows, has_next = tracks.fixes
-        last = tracks.positions[rows[np.append(~has_next, True)]]
+        last = tracks.positions[last_rows(tracks)]
     else:
         last = np.array(fixes.lonlat)
         if found.ground is not None and not found.is_lonlat:

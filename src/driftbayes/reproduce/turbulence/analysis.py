@@ -21,6 +21,7 @@ from scipy.linalg import toeplitz
 from driftbayes._representation import plain
 from driftbayes._typing import FloatArray
 from driftbayes.comparison import Scan, scan_displacements
+from driftbayes.data._sampling import evenly_spaced
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import ReducedDisplacements
 from driftbayes.models import Langevin
@@ -142,7 +143,7 @@ def spreads(summaries: Sequence["xr.Dataset"]) -> Spreads:
     """
     first = summaries[0]
     taus = first["tau"].values
-    chosen = np.unique(np.linspace(0, len(taus) - 1, min(_N_TAUS, len(taus))).round().astype(int))
+    chosen = evenly_spaced(len(taus), _N_TAUS)
     n_particles = int(json.loads(first.attrs["config"])["particles"])
     owners = np.concatenate([s["window_tau_index"].values for s in summaries])
     over_particles, over_flows, means = [], [], {}
@@ -180,7 +181,7 @@ def _expected(
     entries = pack(np.concatenate(moments))
     names = [f"draw {i}" for i in range(len(entries))]
     data = reduced(entries, np.full(len(entries), float(n_particles)), owners, names)
-    drawn = estimates_of(scan_displacements(data, both_models()))
+    drawn = estimates_of(data)
     return np.array([drawn[q].reshape(len(taus), N_DRAWS).std(axis=1, ddof=1) for q in QUANTITIES])
 
 

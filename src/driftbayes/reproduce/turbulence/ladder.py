@@ -11,9 +11,9 @@ import numpy as np
 from driftbayes._representation import plain
 from driftbayes._typing import FloatArray
 from driftbayes._version import __version__
-from driftbayes.comparison import scan_displacements
+from driftbayes.comparison._scan import evidences_of_many
 from driftbayes.errors import DriftbayesError, did_you_mean
-from driftbayes.inference import Evidence, Hypothesis
+from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS
 from driftbayes.plots.style import GUIDE, journal_figure
 from driftbayes.priors import scaling_priors
@@ -176,24 +176,21 @@ def run_ladder(
         sets, _ = data_sets(results.realisations[name], results.config(name)["particles"])
         first[name] = [sets[i] for i in _choose_taus(np.array([d.tau for d in sets]), n_taus)]
     taus = np.array([d.tau for d in first[names[0]]])
-    # All realisations in one scan, so that each model is compiled once.
+    # All realisations at once, so that each model is compiled once.
     many = [data for name in names for data in first[name]]
-    order = np.argsort([data.tau for data in many], kind="stable")
     shape = (len(names), len(taus))
     log_evidence = np.empty((len(names), len(models), len(taus)))
     means, sds, doubts = {}, {}, []
     for m, model in enumerate(models):
         hypothesis = Hypothesis.from_table(MODELS[model], priors)
-        sorted_by_tau: list[Evidence] = scan_displacements(many, [hypothesis]).evidences(model)
-        # Back to the order of `many`.
-        records = [sorted_by_tau[i] for i in np.argsort(order)]
+        records = evidences_of_many(hypothesis, many)
         log_evidence[:, m] = np.reshape([e.log_evidence for e in records], shape)
         for p in hypothesis.names:
             means[f"{model}.{p}"] = np.reshape([e.posterior_mean[p] for e in records], shape)
             sds[f"{model}.{p}"] = np.reshape([e.posterior_sd[p] for e in records], shape)
         doubts += [
             f"{model} at tau = {e.tau:g}: {e.status.value}, error {e.log_evidence_err:.1e}"
-            for e in sorted_by_tau
+            for e in sorted(records, key=lambda e: e.tau)
             if e.status.value != "ok"
         ]
         runner.report("models", m + 1, len(models))

@@ -14,8 +14,9 @@ import numpy as np
 from driftbayes._storage.zarr import open_array
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes._version import __version__
-from driftbayes.comparison import Scan, scan_displacements
-from driftbayes.data._sampling import Displacements
+from driftbayes.comparison import log_bayes_factor
+from driftbayes.comparison._scan import evidences_of_many
+from driftbayes.data._sampling import Displacements, evenly_spaced
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.diagnostics import diagnose
 from driftbayes.inference import Hypothesis
@@ -24,7 +25,6 @@ from driftbayes.likelihood import ReducedDisplacements
 from driftbayes.likelihood._reduced import window_moments
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import scaling_priors
-from driftbayes.reproduce.study import along_tau, log_bayes_factors
 from driftbayes.reproduce.turbulence.experiment import PUBLISHED, Experiment, strides
 from driftbayes.turbulence.budgets import Spectra
 from driftbayes.turbulence.config import RunConfig
@@ -130,8 +130,7 @@ def _moments(trajectories: Trajectories, experiment: Experiment) -> dict[str, An
         # Groups in place of windows: the same sums over fewer particles.
         grouped = dx[:, 0].reshape(experiment.n_groups, -1, n_tau, x.shape[2]).swapaxes(0, 1)
         parts_by_name["group_moment"].append(pack(window_moments(grouped)))
-        n_kept = min(len(moments), experiment.max_windows)
-        kept = np.unique(np.linspace(0, len(moments) - 1, n_kept).round().astype(np.int64))
+        kept = evenly_spaced(len(moments), experiment.max_windows)
         parts_by_name["window_moment"].append(pack(moments[kept]))
         parts_by_name["window_tau_index"].append(np.full(len(kept), i))
         parts_by_name["window_number"].append(kept)
@@ -264,9 +263,9 @@ def condense(summary: "xr.Dataset", n_particles: int) -> "xr.Dataset":
     names = [f"group {i}" for i in range(len(without))]
     kept = reduced(without, n_runs, np.repeat(taus, n_groups), names)
     made: dict[str, Any] = {}
-    for name, values in _estimates(windows).items():
+    for name, values in estimates_of(windows).items():
         made[f"window_{name}"] = ("window", values)
-    for name, values in _estimates(kept).items():
+    for name, values in estimates_of(kept).items():
         made[f"jackknife_{name}"] = (("tau", "group"), values.reshape(n_taus, n_groups))
     field = summary["vorticity"].values
     scale = float(np.abs(field).max()) / _VORTICITY_LEVELS
@@ -275,20 +274,15 @@ def condense(summary: "xr.Dataset", n_particles: int) -> "xr.Dataset":
     return summary.drop_vars(dropped).assign(made)
 
 
-def _estimates(data: Sequence[ReducedDisplacements]) -> dict[str, FloatArray]:
-    # A scan sorts by tau; restore the order of `data`.
-    back = np.argsort(np.argsort([d.tau for d in data], kind="stable"))
-    estimates = estimates_of(scan_displacements(data, both_models()))
-    return {name: values[back] for name, values in estimates.items()}
-
-
-def estimates_of(scan: Scan) -> dict[str, FloatArray]:
-    """Return posterior means of the logarithms of all parameters, and ln K, along a scan."""
+def estimates_of(data: Sequence[ReducedDisplacements]) -> dict[str, FloatArray]:
+    """Return posterior means of the logarithms of all parameters, and ln K, of each data set."""
+    brownian, langevin = (evidences_of_many(h, data) for h in both_models())
+    pairs = zip(langevin, brownian, strict=True)
     return {
-        "log_kappa": along_tau(scan, "brownian", "log_mean", "kappa"),
-        "log_gamma": along_tau(scan, "langevin", "log_mean", "gamma"),
-        "log_k": along_tau(scan, "langevin", "log_mean", "k"),
-        "log_bayes_factor": log_bayes_factors(scan),
+        "log_kappa": np.array([e.log_mean["kappa"] for e in brownian]),
+        "log_gamma": np.array([e.log_mean["gamma"] for e in langevin]),
+        "log_k": np.array([e.log_mean["k"] for e in langevin]),
+        "log_bayes_factor": np.array([log_bayes_factor(m1, m0) for m1, m0 in pairs]),
     }
 
 
