@@ -16,9 +16,10 @@ from driftbayes._typing import FloatArray
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import _formulas as formulas
-from driftbayes.inference._batch import AnyData, Batch, DirectData
+from driftbayes.inference._batch import AnyData, Batch
 from driftbayes.inference._hypothesis import Hypothesis, points_at
 from driftbayes.inference._log_sums import logsumexp
+from driftbayes.likelihood._direct import AbstractDirect
 from driftbayes.likelihood._engines import Engine, FilterEngine
 from driftbayes.likelihood._gaussian import gaussian_log_density
 from driftbayes.models import AbstractModel
@@ -93,7 +94,7 @@ class Density:
     def terms(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Compute ln L, and count, log-determinant and quadratic form of its Gaussian terms."""
         engine = self.engine
-        if isinstance(engine, DirectData):
+        if isinstance(engine, AbstractDirect):
             return self._directly(engine, theta)
         with np.errstate(all="ignore"):
             if isinstance(engine, FilterEngine) and self.hypothesis.model.kind == "trajectories":
@@ -105,7 +106,7 @@ class Density:
         return _no_nan(fit), n, log_det, quadratic
 
     def _directly(
-        self, data: DirectData, theta: FloatArray
+        self, data: AbstractDirect, theta: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Compute `terms` for data that are their own engine, without Gaussian terms."""
         values = self.hypothesis.columns(theta)
