@@ -26,7 +26,7 @@ from scipy.linalg.lapack import dtrtri
 
 from driftbayes._kernels.compiled import run_in_threads
 from driftbayes._typing import FloatArray, IntArray
-from driftbayes.data._sampling import Displacements
+from driftbayes.data._sampling import Displacements, subset
 from driftbayes.data._trajectories import GRID_TOLERANCE
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood._engines import FilterEngine
@@ -245,7 +245,9 @@ def common_engine(
         )
     means: dict[int, list[Displacements]] = {}
     contrasts, grids, unshared = [], [], []
-    blocks = [_select_runs(data, runs) for runs in _blocks(data)]
+    # Means and contrasts of steps begin nowhere.
+    data = replace(data, start=None, start_row=None, lonlat=None)
+    blocks = [subset(data, runs) for runs in _blocks(data)]
     if all(len(block.row_sizes) == 1 for block in blocks):
         raise DriftbayesError(
             f"no two particles are seen at the same time, so {model} cannot tell what they share; "
@@ -295,30 +297,6 @@ def _blocks(data: Displacements) -> list[IntArray]:
     reached = np.maximum.accumulate(end[order])
     new = begin[order][1:] > reached[:-1] - GRID_TOLERANCE * data.tau
     return np.split(order, np.flatnonzero(new) + 1)
-
-
-def _select_runs(data: Displacements, runs: IntArray) -> Displacements:
-    """Select runs."""
-    ends = np.cumsum(data.row_sizes)
-    sizes = data.row_sizes[runs]
-    steps = np.concatenate([np.arange(ends[r] - data.row_sizes[r], ends[r]) for r in runs])
-    sd = data.position_sd
-    if sd is not None:
-        sd = sd[
-            np.concatenate([r + np.arange(ends[r] - data.row_sizes[r], ends[r] + 1) for r in runs])
-        ]
-    return replace(
-        data,
-        dx=data.dx[steps],
-        interval=data.interval[steps],
-        row_sizes=sizes,
-        trajectory=data.trajectory[runs],
-        position_sd=sd,
-        start=None,
-        start_row=None,
-        lonlat=None,
-        start_time=np.asarray(data.start_time)[runs],
-    )
 
 
 def _is_simultaneous(block: Displacements) -> bool:
