@@ -437,9 +437,7 @@ def _finish_program(n_dim: int, is_lonlat: bool) -> Callable[[Any], Callable[...
     return program
 
 
-@lru_cache(maxsize=256)
-def _model_program(of: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
-    return _program(of)
+_model_program = lru_cache(maxsize=256)(_program)
 
 
 @lru_cache(maxsize=256)
