@@ -19,8 +19,8 @@ from driftbayes._typing import FloatArray, IntArray
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._log_sums import logsumexp
 from driftbayes.inference._samples import Estimate
-from driftbayes.inference._slices import Points, move_in_slices
-from driftbayes.inference._target import AbstractTarget
+from driftbayes.inference._slices import move_in_slices
+from driftbayes.inference._target import AbstractTarget, Points
 
 # Points are replaced until the live points represent this share of the evidence.
 _REST = 0.01

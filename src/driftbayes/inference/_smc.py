@@ -61,7 +61,7 @@ def smc_twice(target: AbstractTarget, rng: np.random.Generator, **size: int) -> 
 
 
 def _estimate(run: Run) -> Estimate:
-    """Average the islands, and judge the run."""
+    """Average the islands, and check the run."""
     log_z = run.log_evidence
     log_evidence, error = _average(log_z)
     thermodynamic, _ = _average(run.thermodynamic)
@@ -83,7 +83,7 @@ def _estimate(run: Run) -> Estimate:
         "memory": run.memory,
         "live_draws": run.n_alive / len(log_z),
     }
-    status, warnings = Status.OK, _doubts(diagnostics, off, is_off=is_off)
+    status, warnings = Status.OK, _warnings(diagnostics, off, is_off=is_off)
     if not np.isfinite(log_evidence):
         status, warnings = Status.NOT_FINITE, (Status.NOT_FINITE.advice,)
     elif run.beta < 1:
@@ -120,9 +120,9 @@ def _average(log_z: FloatArray) -> tuple[float, float]:
     return log_mean, float(scatter / np.sqrt(n) * np.sqrt((n - 1) / (n - 3)))
 
 
-def _doubts(found: dict[str, float], off: float, *, is_off: bool) -> tuple[str, ...]:
+def _warnings(found: dict[str, float], off: float, *, is_off: bool) -> tuple[str, ...]:
     """Return warnings about a run."""
-    doubts = {
+    problems = {
         f"of the draws from the prior only {found['live_draws']:.2g} in each island have a "
         "likelihood above zero; use a narrower prior, or more n_particles": (
             found["live_draws"] < _MIN_ALIVE
@@ -138,4 +138,4 @@ def _doubts(found: dict[str, float], off: float, *, is_off: bool) -> tuple[str, 
         f"the thermodynamic integral differs from ln Z by {off:.2g} nats; use more n_particles and "
         "n_moves, or method='auto'": is_off,
     }
-    return tuple(text for text, is_so in doubts.items() if is_so)
+    return tuple(text for text, is_so in problems.items() if is_so)

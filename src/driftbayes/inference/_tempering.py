@@ -14,7 +14,7 @@ import numpy as np
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference._log_sums import logsumexp
-from driftbayes.inference._metropolis import Chains, Cloud, fit_cloud, move, start_chains
+from driftbayes.inference._metropolis import Chains, Cloud, fit_cloud, move
 from driftbayes.inference._target import AbstractTarget
 
 # A step in temperature leaves this share of the live particles effective.
@@ -155,13 +155,7 @@ def temper(
         step, beta = tuning.beta - beta, tuning.beta
         log_w = step * particles.log_likelihood.reshape(shape)
         chosen = _resample(rng.random(size.n_islands), log_w, size.n_chains)
-        chains = Chains(
-            particles.z[chosen],
-            particles.log_prior[chosen],
-            particles.log_likelihood[chosen],
-            tuning.log_scale,
-            tuning.fit,
-        )
+        chains = replace(particles.take(chosen), log_scale=tuning.log_scale, fit=tuning.fit)
         paths, accepted = [chains], 0.0
         for _ in range(size.n_moves):
             moved, is_accepted = move(target, paths[-1], tuning.cloud, beta, rng)
@@ -196,7 +190,7 @@ def _draw_prior(target: AbstractTarget, rng: np.random.Generator, n: int) -> Cha
     z = target.sample_prior(rng, n)
     # A draw at the very edge of the prior has no finite unconstrained coordinates.
     inside = np.asarray(np.isfinite(z).all(axis=1))
-    chains = start_chains(target, np.where(inside[:, None], z, 0.0))
+    chains = Chains.at(target, np.where(inside[:, None], z, 0.0))
     return replace(chains, log_likelihood=np.where(inside, chains.log_likelihood, -np.inf))
 
 
