@@ -1,6 +1,13 @@
 """Interface of all models, and the methods that they share."""
 
-__all__ = ["AbstractModel", "Parameter", "as_template", "fact", "shape_names"]
+__all__ = [
+    "AbstractModel",
+    "AbstractUnsolved",
+    "Parameter",
+    "as_template",
+    "fact",
+    "shape_names",
+]
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -350,6 +357,26 @@ class AbstractModel(eqx.Module):
             return self.positions_from(jnp.moveaxis(kicks, 0, 1), tau)
         matrices = _transition_roots(self, jnp.asarray(tau))
         return _walk(key, int(n_steps), (int(n_particles), int(n_dim)), *matrices)
+
+
+class AbstractUnsolved(AbstractModel):
+    """A model whose moments have no closed form."""
+
+    is_gaussian: ClassVar[bool] = False
+    has_state_space: ClassVar[bool] = False
+
+    @abstractmethod
+    def _no_moments(self) -> str:
+        """Say why there are no moments, and what to do."""
+
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
+        raise DriftbayesError(self._no_moments())
+
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
+        raise DriftbayesError(self._no_moments())
+
+    def lvaf(self, lag: TimeArray) -> TimeArray:
+        raise DriftbayesError(self._no_moments())
 
 
 @cache
