@@ -124,8 +124,8 @@ class Density:
         numbers = formulas.evaluate(self.hypothesis, theta, formulas.trajectory_numbers)
 
         def compute(low: int, high: int) -> tuple[FloatArray, ...]:
-            some = rows.part(slice(low * n_components, high * n_components))
-            forms = engine.slot_forms(some).scalar(engine.n_dim, n_components)
+            part = rows.part(slice(low * n_components, high * n_components))
+            forms = engine.slot_forms(part).scalar(engine.n_dim, n_components)
             count = np.bincount(forms.pattern, minlength=len(forms.n)).astype(np.float64)
             fit = model.sum_over_trajectories(tuple(part[low:high] for part in numbers), forms)
             # Terms of the first component suffice for a scale to start from.
@@ -205,10 +205,8 @@ def class_probabilities(model: "models.Mixture", data: Displacements) -> FloatAr
     engine = density.engine
     assert isinstance(engine, FilterEngine)
     # `slot_forms` may sort the trajectories by their length.
-    sums, n_dim = engine.sums(formulas.Rows(density.hypothesis, theta)), engine.n_dim
-    quadratic = np.trace(sums.products, axis1=2, axis2=3)
-    logs = gaussian_log_density(n_dim * sums.n, n_dim * sums.log_det, quadratic, 1.0, np)
-    logs = _no_nan(logs) + np.asarray(model.log_weights)[:, None]
+    sums = engine.sums(formulas.Rows(density.hypothesis, theta))
+    logs = sums.log_densities(engine.n_dim) + np.asarray(model.log_weights)[:, None]
     return np.exp(logs - logsumexp(logs, axis=0))
 
 

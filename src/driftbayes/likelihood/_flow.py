@@ -52,7 +52,7 @@ from driftbayes.data._trajectories import GRID_TOLERANCE
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood._engines import rows_first
 from driftbayes.likelihood._flow_errors import NoisyStep, noisy_products, regression_on_old
-from driftbayes.likelihood._runs import Context
+from driftbayes.likelihood._runs import Context, error_variances
 from driftbayes.likelihood._sums import Formulas, NumberedFormulas, Sums
 
 if TYPE_CHECKING:
@@ -643,8 +643,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         )
     x, plane = _origins(data)
     run = np.repeat(np.arange(len(sizes)), sizes)
-    sd = data.position_sd
-    errors = np.zeros(len(data.dx) + len(sizes)) if sd is None else sd**2
+    errors = error_variances(data)
     steps, before = [], np.zeros(0, dtype=np.int64)
     last = -2
     for time in np.unique(index):

@@ -4,6 +4,7 @@ __all__ = [
     "Context",
     "Runs",
     "distinct_intervals",
+    "error_variances",
     "make_context",
     "make_runs",
     "with_regressors",
@@ -170,15 +171,13 @@ def make_runs(
     slot = np.zeros(len(data.row_sizes), dtype=np.int64)
     if by_trajectory:
         slot = np.unique(data.trajectory, return_inverse=True)[1]
-    n_fixes = len(data.dx) + len(data.row_sizes)
-    sd = data.position_sd
     return Runs(
         columns=np.ascontiguousarray(columns),
         intervals=intervals,
         which=which,
         offsets=np.concatenate([[0], np.cumsum(data.row_sizes)]),
         slot=slot,
-        error=np.zeros(n_fixes) if sd is None else np.asarray(sd, dtype=np.float64) ** 2,
+        error=error_variances(data),
         n_dim=data.n_dim,
         tau=data.tau,
         context=make_context(data, positions=positions),
@@ -196,6 +195,13 @@ def with_regressors(data: Displacements, *, positions: bool) -> FloatArray:
     if positions:
         regressors += list(((data.origin - data.centre) * data.interval[:, None]).T)
     return np.column_stack([data.dx, *regressors])
+
+
+def error_variances(data: Displacements) -> FloatArray:
+    """Return the error variance of every position, run after run; zero if positions are exact."""
+    if data.position_sd is None:
+        return np.zeros(len(data.dx) + len(data.row_sizes))
+    return np.asarray(data.position_sd, dtype=np.float64) ** 2
 
 
 def make_context(data: Displacements, *, positions: bool) -> Context:

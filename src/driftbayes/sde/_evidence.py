@@ -152,7 +152,7 @@ def _compute(hypothesis: Hypothesis, data: Displacements, method: Method, seed: 
     if not pilot.is_linear and np.isfinite(estimate.log_evidence):
         correction = find_correction(hypothesis, density, estimate, filter_seed)
         estimate = correction.applied(estimate)
-    start = _start(hypothesis, density, modes, (estimate, correction))
+    start = _start(hypothesis, density, modes, estimate, correction)
     return _Run(estimate, start, pilot, correction)
 
 
@@ -196,10 +196,10 @@ def _start(
     hypothesis: Hypothesis,
     density: ParticleDensity,
     modes: Modes,
-    result: tuple[Estimate, Correction | None],
+    estimate: Estimate,
+    correction: Correction | None,
 ) -> Start:
     """Find the mode in natural parameters from the weighted points, and ln L at the mode."""
-    estimate, correction = result
     z = mode_of(hypothesis, estimate)
     theta = hypothesis.from_unconstrained(z)
     repeated = np.repeat(theta[None], _N_AT_MODE, axis=0)

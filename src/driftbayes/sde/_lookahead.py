@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from driftbayes.likelihood._gaussian import LOG_2PI
 from driftbayes.sde._law import Law
 from driftbayes.sde._linear import Coefficients, Linear
 from driftbayes.sde._potentials import (
-    LOG_2PI,
     Gaussian,
     Lookahead,
     PseudoObservations,

@@ -24,9 +24,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from driftbayes.likelihood._gaussian import LOG_2PI
 from driftbayes.sde._linear import Linear
-
-LOG_2PI = 1.8378770664093453
 
 
 def log_normal(error: Array, variance: Array) -> Array:
