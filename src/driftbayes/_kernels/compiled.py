@@ -49,6 +49,7 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 @cache
 def _pool() -> ThreadPoolExecutor:
+    """Make the threads that kernels share."""
     return ThreadPoolExecutor(
         count_threads(), thread_name_prefix="driftbayes-engine", initializer=_mark_thread
     )

@@ -60,11 +60,16 @@ class Batch:
     @classmethod
     def of(
         cls,
-        data: AnyData,
+        data: "AnyData | Batch",
         engine: Any = "auto",
         model: AbstractModel | type[AbstractModel] | None = None,
     ) -> "Batch":
-        """Prepare one data set for a model; models with the same requirements share the result."""
+        """Prepare one data set for a model, unless it is prepared.
+
+        Models with the same requirements share the result.
+        """
+        if isinstance(data, Batch):
+            return data
         if isinstance(data, AbstractDirect):
             units = (data.length_unit, data.time_unit)
             return cls(None, (data.tau,), (data.fingerprint,), unit_names=units, direct=data)

@@ -106,6 +106,7 @@ def _log_ratios(
 
 
 def _log_joint(target: AbstractTarget, z: FloatArray) -> FloatArray:
+    """Compute ln L(z) π(z) at many points."""
     log_prior, log_likelihood = target.log_densities(z)
     return log_prior + log_likelihood
 
@@ -162,6 +163,7 @@ def _cross(at_draws: FloatArray, at_proposals: FloatArray, effective: float) -> 
 
 
 def _estimate(chains: ChainDraws, at_draws: FloatArray, at_proposals: FloatArray) -> Estimate:
+    """Estimate ln Z and its error from the ratios of all thirds, and check the chains."""
     rhat, ess = float(np.max(chains.rhat)), float(np.min(chains.ess))
     diagnostics = {"rhat": rhat, "ess": ess, "acceptance": chains.acceptance}
     log_evidence = error = float("nan")

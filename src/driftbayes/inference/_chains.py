@@ -59,6 +59,7 @@ class ChainDraws:
         return self.n_draws / np.array(times)
 
     def _series(self) -> list[FloatArray]:
+        """Return the chains of each parameter and, last, of the log-joint."""
         return [*np.moveaxis(self.z, -1, 0), self.log_joint]
 
 

@@ -67,8 +67,15 @@ class Points:
         """Ln of the joint density of D and z."""
         return _no_nan(self.log_likelihood + (self.log_priors + self.log_jacobians).sum(axis=1))
 
+    @property
+    def integrand(self) -> FloatArray:
+        """Ln of the joint density of D and z; minus infinity where it cannot be normalised."""
+        values = self.free
+        return np.where(values < np.inf, values, -np.inf)
+
 
 def _no_nan(values: FloatArray) -> FloatArray:
+    """Replace NaN by minus infinity."""
     return np.where(np.isnan(values), -np.inf, values)
 
 
@@ -238,6 +245,7 @@ def hypothesis_of(family: AbstractModel) -> Hypothesis:
 
 
 def _with_noise(model: AbstractModel, data: AnyData, noise_sd: float) -> Displacements:
+    """Add an error of every position to those of the data."""
     if model.kind != "summed" or not isinstance(data, Displacements):
         raise DriftbayesError(
             f"{model.name} takes no noise_sd with these data; add the option +noise to the model, "

@@ -45,6 +45,8 @@ class _Expansion:
 
 @dataclass(frozen=True)
 class _Solution:
+    """Expansions in natural and log parameters, and the share of the mass at other modes."""
+
     natural: _Expansion
     log: _Expansion
     other_mass: float
@@ -95,6 +97,7 @@ def laplace_batch(
 # Non-finite values are reported by the status, not by NumPy warnings.
 @np.errstate(all="ignore")
 def _solve(density: Density) -> _Solution:
+    """Find the modes in natural and log parameters, and expand about them."""
     hypothesis = density.hypothesis
 
     def in_log(z: FloatArray, _: NDArray[np.int64]) -> FloatArray:
@@ -151,6 +154,7 @@ def _expand(hypothesis: Hypothesis, mode: Maximum, *, is_log: bool) -> _Expansio
 def _make_record(
     hypothesis: Hypothesis, data: Batch, index: int, solution: _Solution, coords: str
 ) -> Evidence:
+    """Make the record of the expansion in the chosen parameters, with its reliability."""
     names = hypothesis.names
     chosen = solution.natural if coords == "natural" else solution.log
     theta, log_evidence = chosen.theta, chosen.log_evidence

@@ -325,7 +325,7 @@ def _integrand(
     def log_f(z_left: FloatArray) -> tuple[FloatArray, Nodes]:
         if form is None:
             points = density.at(z_left)
-            values = np.where(points.free < np.inf, points.free, -np.inf)
+            values = points.integrand
             return values, Nodes(values, points.theta, points.log_likelihood[:, None])
         z = np.zeros((len(z_left), n))
         z[:, left] = z_left

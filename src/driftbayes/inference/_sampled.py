@@ -268,7 +268,7 @@ def _importance(
 
     def log_f(z: FloatArray) -> tuple[FloatArray, FloatArray]:
         points = density.at(z)
-        return np.where(points.free < np.inf, points.free, -np.inf), points.log_likelihood
+        return points.integrand, points.log_likelihood
 
     return quasi_importance(
         log_f,

@@ -187,6 +187,7 @@ def temper(
 
 
 def _draw_prior(target: AbstractTarget, rng: np.random.Generator, n: int) -> Chains:
+    """Draw particles from the prior."""
     z = target.sample_prior(rng, n)
     # A draw at the very edge of the prior has no finite unconstrained coordinates.
     inside = np.asarray(np.isfinite(z).all(axis=1))

@@ -177,6 +177,7 @@ class FilterEngine:
         )
 
     def _filter_rows(self, formulas: Formulas) -> Sums:
+        """Filter all runs for rows whose matrices fit in memory together."""
         from driftbayes._kernels.filter import LANES
 
         runs, n_rows = self.runs, formulas.n_rows
@@ -241,6 +242,7 @@ class FilterEngine:
     def _transform(
         self, formulas: Formulas, given: NDArray[Any], *, backwards: bool
     ) -> tuple[NDArray[Any], FloatArray]:
+        """Compute innovations of all data sets, or steps from them, and their variances."""
         from driftbayes._kernels.filter import LANES
 
         found, variances = np.empty_like(given), np.empty(given.shape[:2])
@@ -304,6 +306,7 @@ def _filter(
     tails: FloatArray,
     n_state: int,
 ) -> tuple[NDArray[Any], ...]:
+    """Filter a part of the runs for one block of rows."""
     from driftbayes._kernels.filter import LANES, filter_kernel
 
     n_columns, n_slots = runs.columns.shape[1], runs.n_slots
@@ -438,6 +441,7 @@ class MomentsEngine:
         return Sums(n, log_det[:, None], self._unpack(products), np.zeros((n_rows, 1)))
 
     def _unpack(self, products: NDArray[Any]) -> NDArray[Any]:
+        """Unpack products of pairs of columns to matrices, (row, slot, column, column)."""
         if not self.is_turning:
             n_columns = int((np.sqrt(8 * products.shape[1] + 1) - 1) / 2)
             return triangle(products.T[None], n_columns)
@@ -458,6 +462,7 @@ class ToeplitzEngine(FilterEngine):
 
     @property
     def _n_lags(self) -> int:
+        """Number of steps of the longest window."""
         return int(min(np.diff(self.runs.offsets).max(), _MAX_LAGS))
 
     @property

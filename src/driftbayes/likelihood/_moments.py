@@ -165,6 +165,7 @@ class MomentStack:
 
     @cached_property
     def _predicted(self) -> FloatArray:
+        """Number of displacements predicted from 0, 1, 2, ... earlier ones, (set, order)."""
         return np.ascontiguousarray(self.moments.predicted)
 
     @cached_property

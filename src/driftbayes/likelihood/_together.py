@@ -190,6 +190,7 @@ class CommonEngine:
         return min(steps + [block.shortest_step for block in self.unshared])
 
     def _engines(self) -> Iterator[FilterEngine]:
+        """Yield the engines of means, contrasts and grids."""
         yield from self.means.values()
         if self.contrasts is not None:
             yield self.contrasts
@@ -336,6 +337,8 @@ def _with_steps(block: Displacements, steps: FloatArray) -> Displacements:
 
 
 def _concatenate(parts: list[Displacements]) -> Displacements:
+    """Concatenate the runs of several blocks."""
+
     def joined(name: str) -> Any:
         return np.concatenate([getattr(part, name) for part in parts])
 

@@ -87,6 +87,7 @@ class Parameter:
 
 
 def _power(unit: str, power: int) -> str:
+    """Format a unit to a power."""
     return unit + {1: "", 2: "²", 3: "³"}.get(power, f"^{power}")
 
 
@@ -381,6 +382,7 @@ class AbstractUnsolved(AbstractModel):
 
 @cache
 def _template_of(family: type[AbstractModel]) -> AbstractModel:
+    """Make the template of a family."""
     # Bypasses the converters of the fields, which may accept numbers only.
     template = object.__new__(family)
     for field in fields(family):
@@ -429,6 +431,7 @@ def _walk(
     noise: StateMatrix,
     initial: StateMatrix,
 ) -> Positions:
+    """Simulate a first-order vector autoregression."""
     key_start, key_steps = jax.random.split(key)
     shape = (*size, len(propagate))
     state = jax.random.normal(key_start, shape) @ initial.T
@@ -446,6 +449,7 @@ def _walk(
 def _positions_from(
     model: AbstractModel, kicks: Float[Array, "particle step dim"], tau: Scalar
 ) -> Positions:
+    """Compute positions from innovations in one compiled program."""
     steps = toeplitz_displacements(model.first_autocovariances(kicks.shape[1], tau), kicks)
     return jnp.pad(jnp.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))
 

@@ -340,6 +340,7 @@ def _steps(
     begins: IntArray,
     tau: float,
 ) -> Separations:
+    """Collect the separations of all pairs."""
     parts = []
     for number, ((i, j), begin) in enumerate(zip(members, begins, strict=True)):
         x, y = places[i, begin:], places[j, begin:]

@@ -41,6 +41,7 @@ def ensemble_log_likelihood(
 
 
 def _filter_run(law: Law, n: int, inputs: FilterInputs, track: Tracks, key: Key) -> Array:
+    """Approximate the log-likelihood of one run."""
     theta, (n_dim,) = inputs.theta, track.origin.shape
     variance = track.variance + inputs.variance
     size = (n, 2 * n_dim + law.n_hidden)

@@ -85,6 +85,7 @@ def log_likelihood(
 
 
 def _filter_run(law: Law, config: Filter, inputs: FilterInputs, track: Tracks, key: Key) -> Array:
+    """Estimate the log-likelihood of one run."""
     theta, variance = inputs.theta, track.variance + inputs.variance
     lookaheads = _lookaheads(law, config, inputs, track)
     key_start, key_steps = jax.random.split(key)
@@ -260,6 +261,7 @@ def _draw_noise(law: Law, paired: Any, number: Array, size: tuple[int, int], key
 
 
 def _log_mean(log_w: Array) -> Array:
+    """Compute ln of the mean weight."""
     return logsumexp(log_w) - np.log(len(log_w))
 
 

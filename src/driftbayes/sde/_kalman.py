@@ -28,6 +28,7 @@ def kalman_log_likelihood(law: Law, inputs: FilterInputs, tracks: Tracks) -> Arr
 
 
 def _filter_run(law: Law, inputs: FilterInputs, track: Tracks) -> Array:
+    """Approximate the log-likelihood of one run."""
     theta = inputs.theta
     variance = track.variance + inputs.variance
     zero = jnp.zeros_like(track.origin)

@@ -117,10 +117,12 @@ class _AbstractDensity(DirectDisplacements):
 
     @property
     def _particles(self) -> int:
+        """Number of particles or members per run."""
         return 1
 
     @property
     def _repeats(self) -> int:
+        """Number of filters whose estimates are averaged."""
         return 1
 
     @abstractmethod

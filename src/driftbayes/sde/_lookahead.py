@@ -221,4 +221,5 @@ def _finite_or_fix_only(potential: Lookahead, y: Array, error: Array, valid: Arr
 
 
 def _append(before: Lookahead, last: Lookahead) -> Lookahead:
+    """Append the potential of the last fix to those of the others."""
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), before, last)

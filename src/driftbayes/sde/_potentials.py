@@ -122,6 +122,7 @@ class Gaussian(NamedTuple):
         return updated, log_normal(error, total) + log_second + pseudo.log_constant
 
     def _updated(self, gx: Array, gu: Array, error: Array, gain: Array) -> "Gaussian":
+        """Return the distribution after an observation, given covariances, error and gain."""
         return Gaussian(
             self.x + gain * gx * error,
             self.u + gain * gu * error,

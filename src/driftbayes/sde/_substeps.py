@@ -184,6 +184,7 @@ class _Draws:
         return replace(self, changes=(*self.changes, new))
 
     def _evaluate(self, level: int, first: int, z: FloatArray) -> FloatArray:
+        """Estimate the change of ln L under doubling at one level."""
         # Each level and each batch of draws has its own random numbers.
         seed = int(np.random.default_rng([self.seed, level, first]).integers(1 << 31))
         finer = replace(self.density, substeps=self.density.substeps << level, seed=seed)

@@ -66,6 +66,7 @@ def _round_up(n: int) -> int:
 
 
 def _block(data: Displacements, runs: np.ndarray, offsets: np.ndarray, size: int) -> Tracks:
+    """Arrange some runs in arrays of equal length."""
     n_steps = _round_up(int(data.row_sizes[runs].max()))
     y = np.zeros((size, n_steps + 1, data.n_dim))
     interval = np.ones((size, n_steps))

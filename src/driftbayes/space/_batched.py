@@ -65,10 +65,10 @@ def solve_batched(
     form = _form(hypothesis)
     if form is None:
         return None
-    parts = []
+    solver, parts = _Solver(hypothesis, moments, *form), []
     for low in range(0, len(moments), _BATCH_SIZE):
         sets = np.arange(low, min(low + _BATCH_SIZE, len(moments)))
-        parts.append(_Solver(hypothesis, moments, *form).solve(sets))
+        parts.append(solver.solve(sets))
         report(int(sets[-1]) + 1)
     log_evidence, mean, sd = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     return log_evidence, mean, sd

@@ -65,6 +65,7 @@ class FilteredSteps:
 
     @cached_property
     def _zero_labels(self) -> IntArray:
+        """Labels that put all steps in one group."""
         return np.zeros(len(self.dx), dtype=np.int64)
 
     def whitened(
