@@ -140,19 +140,20 @@ class Rows:
         return out
 
     def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
-        theta, point, component = self._needed()
-        n, m = len(theta), len(intervals)
-        found = _by_points(
-            _transition_program,
-            self.hypothesis,
-            _program_size(_N_PAIRS, n * m),
-            np.repeat(theta, m, axis=0),
-            np.tile(intervals, n),
-        )
-        propagator, noise = (
-            part.reshape(n, m, *part.shape[1:])[point, :, component] for part in found
-        )
+        """Compute A and Q over each interval, (row, interval, state, state)."""
+        propagator, noise = self._at_times(_transition_program, intervals)
         return propagator, noise
+
+    def _at_times(
+        self, program: Callable[[Any], Callable[..., Any]], times: FloatArray
+    ) -> tuple[NDArray[Any], ...]:
+        """Run a program for every pair of a row and a time, (row, time, ...)."""
+        theta, point, component = self._needed()
+        n, m = len(theta), len(times)
+        size = _program_size(_N_PAIRS, n * m)
+        pairs = (np.repeat(theta, m, axis=0), np.tile(times, n))
+        found = _by_points(program, self.hypothesis, size, *pairs)
+        return tuple(part.reshape(n, m, *part.shape[1:])[point, :, component] for part in found)
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
         model = self.hypothesis.model
@@ -175,16 +176,8 @@ class Rows:
         return out
 
     def mean_square_displacements(self, lags: FloatArray) -> FloatArray:
-        theta, point, component = self._needed()
-        n, m = len(theta), len(lags)
-        (found,) = _by_points(
-            _msd_program,
-            self.hypothesis,
-            _program_size(_N_PAIRS, n * m),
-            np.repeat(theta, m, axis=0),
-            np.tile(lags, n),
-        )
-        return found.reshape(n, m, -1)[point, :, component]
+        (found,) = self._at_times(_msd_program, lags)
+        return found
 
 
 def autocovariances_at(

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from driftbayes._kernels.compiled import count_threads, run_in_threads
+from driftbayes._kernels.compiled import count_threads, run_in_ranges, run_in_threads
 from driftbayes._typing import FloatArray
 from driftbayes.likelihood._channels import ChannelMoments
 from driftbayes.likelihood._moments import SecondMoments
@@ -429,11 +429,10 @@ class MomentsEngine:
         # Empty groups are padding.
         used = np.flatnonzero(np.any(forms != 0, axis=(1, 2, 3)))
         groups = np.ascontiguousarray(forms[used]), moments.orders[used], moments.paired[used]
-        n_tasks = min(count_threads(), -(-n_rows // 64))
-        edges = np.linspace(0, n_rows, n_tasks + 1).astype(int)
-        run_in_threads(
+        run_in_ranges(
             lambda a, b: form_products(covariance[a:b], *groups, logs[a:b], products[a:b]),
-            list(pairwise(edges)),
+            n_rows,
+            min(count_threads(), -(-n_rows // 64)),
         )
         counts = moments.predicted
         log_det = logs[:, counts > 0] @ counts[counts > 0]
