@@ -96,19 +96,14 @@ def _log_ratios(
         whitened = solve_triangular(factor, away.T, lower=True)
         proposed = rng.normal(size=(_PROPOSALS * len(tested), n_dim))
         steps = proposed @ factor.T
-        log_p = _log_joint(target, mean + np.concatenate([-away, steps, -steps]))
+        points = mean + np.concatenate([-away, steps, -steps])
+        log_p = np.add(*target.log_densities(points))
         mirrored, ahead, behind = np.split(log_p, [len(tested), len(tested) + len(steps)])
         log_q = [-0.5 * np.sum(w**2, axis=0) - log_volume for w in (whitened, proposed.T)]
         symmetric = np.logaddexp(value.reshape(-1), mirrored) - np.log(2)
         at_draws.append((symmetric - log_q[0]).reshape(value.shape))
         at_proposals.append(np.logaddexp(ahead, behind) - np.log(2) - log_q[1])
     return np.stack(at_draws), np.stack(at_proposals)
-
-
-def _log_joint(target: AbstractTarget, z: FloatArray) -> FloatArray:
-    """Compute ln L(z) π(z) at many points."""
-    log_prior, log_likelihood = target.log_densities(z)
-    return log_prior + log_likelihood
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,16 +80,17 @@ def laplace_batch(
         raise DriftbayesError(f"coords must be 'natural' or 'log', got {coords!r}")
     if data.is_stacked and len(hypotheses) > 1:
         raise DriftbayesError("give several data sets or several priors, not both")
-    records, are_many = [], len(hypotheses) > 1
-    maxima = {} if are_many else stacked_maxima(hypotheses[0], data)
-    for i in range(max(len(hypotheses), len(data))):
-        hypothesis = hypotheses[i if are_many else 0]
-        pair = stacked_maxima(hypothesis, data).get(0) if are_many else maxima.get(i)
-        if pair is None:
-            solution = _solve(Density(hypothesis, data.engine(i, hypothesis.model)))
+    if len(hypotheses) > 1:
+        return [laplace(hypothesis, data, coords=coords) for hypothesis in hypotheses]
+    (hypothesis,) = hypotheses
+    maxima = stacked_maxima(hypothesis, data)
+    records = []
+    for i in range(len(data)):
+        if i in maxima:
+            natural = _expand(hypothesis, maxima[i][0], is_log=False)
+            solution = _Solution(natural, _expand(hypothesis, maxima[i][1], is_log=True), 0.0)
         else:
-            natural = _expand(hypothesis, pair[0], is_log=False)
-            solution = _Solution(natural, _expand(hypothesis, pair[1], is_log=True), 0.0)
+            solution = _solve(Density(hypothesis, data.engine(i, hypothesis.model)))
         records.append(_make_record(hypothesis, data, i, solution, coords))
     return records
 
