@@ -131,8 +131,8 @@ class Density:
         numbers = formulas.evaluate(self.hypothesis, theta, formulas.trajectory_numbers)
 
         def compute(low: int, high: int) -> tuple[FloatArray, ...]:
-            part = rows.part(slice(low * n_components, high * n_components))
-            forms = engine.slot_forms(part).scalar(engine.n_dim, n_components)
+            chosen = rows.part(slice(low * n_components, high * n_components))
+            forms = engine.slot_forms(chosen).scalar(engine.n_dim, n_components)
             count = np.bincount(forms.pattern, minlength=len(forms.n)).astype(np.float64)
             fit = model.sum_over_trajectories(tuple(part[low:high] for part in numbers), forms)
             # Terms of the first component suffice for a scale to start from.

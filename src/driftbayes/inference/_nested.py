@@ -295,7 +295,7 @@ def _warnings(
     if diagnostics["stuck"] > _MAX_STUCK:
         warnings.append(
             f"{diagnostics['stuck']:.0%} of the new points are copies of others: the slice sampler "
-            "finds nowhere to go; use another method"
+            "does not move; use another method"
         )
     if diagnostics["insertion_p"] < _MIN_P:
         warnings.append(

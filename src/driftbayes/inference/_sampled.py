@@ -231,8 +231,8 @@ def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
     """
     is_large = False
     if batch.source is not None and isinstance(data := batch.source[0], Displacements):
-        n_judged = len(data.dx) if batch.source[1].kind == "steps" else data.n_particles
-        is_large = n_judged > _MANY
+        n_units = len(data.dx) if batch.source[1].kind == "steps" else data.n_particles
+        is_large = n_units > _MANY
     return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= _USABLE)
 
 

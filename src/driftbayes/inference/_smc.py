@@ -67,8 +67,9 @@ def _estimate(run: Run) -> Estimate:
     thermodynamic, _ = _average(run.thermodynamic)
     off = abs(thermodynamic - log_evidence)
     is_off = off > _TOLERANCE + 3 * error
-    # Where the estimates differ by more than twice the scatter of islands, all islands err alike:
-    # both take the same path from prior to posterior, and the thermodynamic one has no weights.
+    # If the estimates differ by more than twice the scatter of islands, all islands have the same
+    # error: both take the same path from prior to posterior, and the thermodynamic one has no
+    # weights.
     beyond = max(0.0, off - 2 * error) if np.isfinite(off) else 0.0
     # The last step goes to the end, and is not adapted.
     adaptation = (run.n_temperatures - 1) / run.n_adapted if run.n_adapted else 0.0
@@ -128,7 +129,7 @@ def _warnings(found: dict[str, float], off: float, *, is_off: bool) -> tuple[str
             found["live_draws"] < _MIN_ALIVE
         ),
         f"at some temperature only {found['acceptance']:.1%} of the moves were accepted; use "
-        "method='bridge', or a prior that is not so wide": found["acceptance"] < _MIN_ACCEPTANCE,
+        "method='bridge', or a narrower prior": found["acceptance"] < _MIN_ACCEPTANCE,
         f"after the moves at some temperature a coordinate is still correlated by "
         f"{found['memory']:.2f} with what it was before; use more n_moves": (
             found["memory"] > _MAX_MEMORY

@@ -118,8 +118,8 @@ def temper(
     r"""Take all islands from the prior to the posterior.
 
     At each temperature n_particles / n_moves particles of an island are resampled. Each makes
-    n_moves moves, and every position along its path is a particle of the next cloud, so that no
-    evaluation is wasted (Dau and Chopin, 2022).
+    n_moves moves, and every position along its path is a particle of the next cloud, so that every
+    evaluation is used (Dau and Chopin, 2022).
 
     Islands resample and move independently. Temperatures and proposals are adapted to the particles
     of all islands, so that the bias from adaptation falls with the number of all particles instead
@@ -146,7 +146,7 @@ def temper(
     shape = (size.n_islands, size.n_particles)
     particles = _draw_prior(target, rng, size.n_islands * size.n_particles)
     n_alive = int(np.isfinite(particles.log_likelihood).sum())
-    # Without a live particle there is nowhere to go, and Z is zero.
+    # Without a particle of positive likelihood Z is zero.
     log_z = thermodynamic = np.full(size.n_islands, 0.0 if n_alive else -np.inf)
     beta, acceptance, memory = 0.0, 1.0, 0.0
     used: list[Tuning] = []
@@ -217,7 +217,7 @@ def _next_step(log_l: FloatArray, beta: float) -> float:
 
     def is_small_enough(step: float) -> bool:
         w = np.exp(step * relative)
-        # A product w @ w would wake the threads of BLAS, which takes longer than the sum.
+        # A product w @ w would start the threads of BLAS, which takes longer than the sum.
         return bool(w.sum() ** 2 >= goal * np.sum(w * w))
 
     whole = 1 - beta

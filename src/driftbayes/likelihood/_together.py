@@ -246,7 +246,7 @@ def common_engine(
         )
     means: dict[int, list[Displacements]] = {}
     contrasts, grids, unshared = [], [], []
-    # Means and contrasts of steps begin nowhere.
+    # Means and contrasts have no positions.
     data = replace(data, start=None, start_row=None, lonlat=None)
     blocks = [subset(data, runs) for runs in _blocks(data)]
     if all(len(block.row_sizes) == 1 for block in blocks):
