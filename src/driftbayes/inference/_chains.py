@@ -72,7 +72,7 @@ def sample_chains(
     n_draws: int = 500,
     n_warmup: int = 250,
 ) -> ChainDraws:
-    """Draw from a posterior by parallel Metropolis chains (`metropolis.move`).
+    """Draw from a posterior by parallel Metropolis chains (`_metropolis.move`).
 
     Proposals are fitted to the draws of all chains during the warm-up, and fixed after it. Chains
     that mix slowly make several moves between two draws.

@@ -118,7 +118,7 @@ def integrate_lines(
 ) -> Lines:
     """Integrate exp(log_f) over z for each line.
 
-    Nodes, spacing and errors are those of `node_lattice.integrate` in one dimension. Lines whose
+    Nodes, spacing and errors are those of `_node_lattice.integrate` in one dimension. Lines whose
     error remains above the tolerance are returned too.
 
     Args:

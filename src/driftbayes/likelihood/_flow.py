@@ -27,11 +27,11 @@ approximation in groups, Guinness 2018). With all earlier particles as neighbour
 Single particles instead of groups would need hundreds of neighbours because of the share a. The
 filter of a model with memory covers all velocities exactly, up to a limit on their number.
 
-**Measurement errors.** One filter covers all positions and velocities (`flow_errors.py`), with
+**Measurement errors.** One filter covers all positions and velocities (`_flow_errors.py`), with
 correlations between fixes: an approximation for errors much smaller than the correlation length.
 
 **GPU.** If JAX has a GPU, it is used for particles that are present at all times and observed
-without errors (`flow_accelerator.py`).
+without errors (`_flow_accelerator.py`).
 """
 
 __all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]

@@ -1,4 +1,4 @@
-"""Likelihood of particles in one flow on a GPU, by JAX; see `flow.py`."""
+"""Likelihood of particles in one flow on a GPU, by JAX; see `_flow.py`."""
 
 __all__ = ["Crowd", "accelerator"]
 

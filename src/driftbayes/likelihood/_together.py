@@ -10,7 +10,7 @@ $$S = D + M C_c M^T, \qquad \det S = \det D\,\det(1 + L^T B L), \qquad
   x^T S^{-1} x = x^T D^{-1} x - b^T L (1 + L^T B L)^{-1} L^T b$$
 
 with $C_c = L L^T$, $B = M^T D^{-1} M$ and $b = M^T D^{-1} x$. For different observation times or
-errors, one filter covers all particles (`unshared.py`).
+errors, one filter covers all particles (`_unshared.py`).
 """
 
 __all__ = ["CommonEngine", "common_engine"]
