@@ -278,6 +278,7 @@ class AveragedFit(Described, Saved):
         return [np.concatenate(values)[order] for values in out]
 
     def _checked(self, points: ArrayLike) -> FloatArray:
+        """Convert points to an array, and check its shape."""
         x, n_dim = np.asarray(points, dtype=np.float64), self.splines.n_dim
         if x.ndim != 2 or x.shape[1] != n_dim or not np.isfinite(x).all():
             msg = f"points must be finite, of shape (point, {n_dim}), got shape {x.shape}"

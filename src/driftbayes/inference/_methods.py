@@ -205,6 +205,7 @@ def _parse_options(text: str) -> dict[str, Any]:
 
 
 def _parse_value(text: str) -> Any:
+    """Convert text to an integer or a real number if possible."""
     for kind in (int, float):
         try:
             return kind(text)

@@ -224,6 +224,7 @@ def check_summable(needs: Needs) -> int:
 
 
 def _prepare_summed(data: SummedDisplacements, needs: Needs, engine: EngineName) -> Preparation:
+    """Choose the sums for data of which only moments are kept."""
     memory = check_summable(needs)
     if engine == "auto" and data.n_steps > memory > MEMORY and needs.has_state_space:
         raise DriftbayesError(
@@ -299,6 +300,7 @@ def make_engine(
 
 
 def _engine_for(runs: Runs, *, has_state_space: bool, is_summed: bool = False) -> FilterEngine:
+    """Make the fastest engine that suits the model and the runs."""
     if has_state_space:
         return FilterEngine(runs, is_summed)
     is_even = len(runs.intervals) == 1 and np.ptp(runs.error) == 0

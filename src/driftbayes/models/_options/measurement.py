@@ -67,6 +67,7 @@ class Noise(AbstractOption):
         return self.base.first_autocovariances(n_lags, tau) + errors
 
     def _error_autocovariance(self, lags: LagArray) -> LagArray:
+        """Compute the covariance of the errors of two steps."""
         shape = jnp.where(lags == 0, 2.0, 0.0) - jnp.where(lags == 1, 1.0, 0.0)
         return self.sigma**2 * shape
 
@@ -145,6 +146,7 @@ class Blur(AbstractOption):
         )
 
     def _fits(self, exposure: Any, step: Any) -> Any:
+        """Return whether exposures of successive positions do not overlap."""
         return exposure <= step * (1 + _TOLERANCE)
 
     def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
