@@ -357,6 +357,8 @@ def hypotheses_for(
     """
     if isinstance(models, HypothesisSet):
         return models
+    about = "priors by parameter, for example {'k': 'exponential:1'}"
+    expect(priors, Mapping | None, "priors", about)
     wanted = _listed(models)
     check_tracks(tracks)
     ready = [model for model in wanted if isinstance(model, Hypothesis)]
@@ -404,7 +406,6 @@ def _given_priors(
     priors: Priors, models: Sequence[str], tracks: Trajectories
 ) -> dict[str, AbstractPrior]:
     """Parse given priors, and convert them to the units of the trajectories."""
-    expect(priors, Mapping, "priors", "priors by parameter, for example {'k': 'exponential:1'}")
     for name, prior in priors.items():
         wanted = "a prior, for example Exponential(mean=1.0) or 'exponential:1'"
         expect(prior, str | AbstractPrior, f"the prior of {name}", wanted)
