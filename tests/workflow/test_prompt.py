@@ -336,6 +336,29 @@ def test_default_priors_take_their_scales_from_the_sampling_time():
     assert "conflict" not in found.verdict
 
 
+def test_a_known_error_that_the_data_already_have_is_warned_of(tmp_path, capsys):
+    tracks = db.read(X, dt=0.5, length_unit="km", time_unit="d", noise=0.2)
+    kappa = db.Exponential(mean=1.0)
+    double = db.Noise(db.Brownian(kappa=kappa), sigma=db.Fixed(0.2))
+    says = r"brownian\+noise adds a fixed sigma of 0.2 km to the position errors of the data"
+    with pytest.warns(db.DataWarning, match=says) as told:
+        found = tracks.compare(0.5, models=double)
+    assert len(told) == 1
+    # It is added, as documented: two errors of 0.2 are one of 0.2 √2.
+    single = db.Hypothesis(db.Noise(db.Brownian(kappa=kappa), sigma=db.Fixed(0.2 * 2**0.5)))
+    exact = db.evidence(single, db.displacements(db.read(X, dt=0.5), tau=0.5))
+    assert_allclose(found["brownian+noise"].log_evidence, exact.log_evidence, rtol=1e-10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for sigma in (db.Fixed(0), db.Exponential(0.2)):
+            tracks.compare(0.5, models=db.Noise(db.Brownian(kappa=kappa), sigma=sigma))
+        db.read(X, dt=0.5).compare(0.5, models=double)
+    db.write_trajectories(tracks, tmp_path / "tracks.nc")
+    options = ["--models", "brownian+noise", "--prior", "sigma=fixed:0.2km", *ASKED]
+    assert main(["compare", str(tmp_path / "tracks.nc"), "--tau", "0.5", *options]) == 0
+    assert "brownian+noise adds a fixed sigma of 0.2 km" in capsys.readouterr().err
+
+
 def test_a_prior_that_the_data_contradict_is_in_the_verdict():
     x = np.random.default_rng(1).normal(0, 12.0, size=(1, 300, 2))
     priors = {"kappa": "exponential:29", "sigma": "exponential:0.38"}

@@ -20,9 +20,10 @@ import jax
 import numpy as np
 
 from driftbayes._jax_typing import Key
+from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray
 from driftbayes.data._sampling import Displacements
-from driftbayes.errors import DriftbayesError, Status
+from driftbayes.errors import Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference._density import Density
 from driftbayes.inference._evidence import Evidence
@@ -238,8 +239,7 @@ def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
 
 def sampler_key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
     """Make a random key that depends only on the seed, the model and the method."""
-    if seed != int(seed) or seed < 0:
-        raise DriftbayesError(f"seed must be a whole number, 0 or more, got {seed}")
+    seed = whole(seed, "seed")
     words = zlib.crc32(f"{method} {hypothesis.name}".encode())
     return jax.random.fold_in(jax.random.key(seed), words)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from driftbayes.data._sampling import Displacements
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, expect
 from driftbayes.likelihood import (
     MEMORY,
     ChannelMoments,
@@ -119,6 +119,8 @@ def preparation(
         engine: "moments" for regular exact data, "kalman" for gaps, irregular times or measurement
             error, "dense" for the slow reference; "auto" chooses the first that applies.
     """
+    kinds = Displacements | ReducedDisplacements | SummedDisplacements
+    expect(data, kinds, "data", "displacements, for example displacements(tracks, tau='6h')")
     kind = needs.kind
     if not isinstance(data, Displacements) and engine not in ("auto", "moments"):
         what = "reduced" if isinstance(data, ReducedDisplacements) else "summed"

@@ -38,7 +38,8 @@ class Noise(AbstractOption):
       \operatorname{Cov}(\Delta y_0, \Delta y_l) = \operatorname{Cov}(\Delta X_0, \Delta X_l)
       + \sigma^2 (2\delta_{l0} - \delta_{l1})$$
 
-    Errors that the file gives for each fix are added. Noise and a finite γ have opposite effects on
+    Errors that the data give for each position are added; a known σ for the same error would count
+    it twice, of which analyses of trajectories warn. Noise and a finite γ have opposite effects on
     the autocovariance of displacements; at small tau both are hard to distinguish from a smaller
     diffusivity, which shows in the posterior widths.
 
