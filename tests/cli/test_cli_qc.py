@@ -25,6 +25,7 @@ def test_the_table_names_every_check_and_changes_nothing(ask, spiky_csv):
     for name in ("drogued", "stuck", "spikes", "repeated", "gaps", "min-points"):
         assert name in answer.out
     assert "Nothing was changed" in answer.out
+    assert "limits of the checks" in " ".join(ask("qc", "--help").out.split())
 
 
 def test_json_for_programs(ask, spiky_csv):

@@ -55,10 +55,16 @@ def _report(args: argparse.Namespace) -> int:
     for option in ("data", "pairs", "forecast"):
         if args.brief and getattr(args, option):
             raise DriftbayesError(f"--brief and --{option} exclude each other; give one of them")
+    if args.brief:
+        _options.refuse(args, "--replicas", because="--brief omits the goodness of fit")
     if args.within is not None and not args.pairs:
         raise DriftbayesError("--within is the distance of --pairs; add --pairs")
     if args.forecast is not None:
         _options.parse_times("--forecast", args.forecast)
+    if args.replicas != 0:
+        from driftbayes.checks._check import check_replicas
+
+        check_replicas(args.replicas)
     scan, tracks = _load_scan(args)
     for option in ("forecast", "pairs"):
         if getattr(args, option) and tracks is None:
@@ -117,6 +123,7 @@ def _load_scan(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
 
     if schema.KIND_ATTRIBUTE in contents_of(args.file).attributes:
         scan = as_scan(read_scan(args.file))
+        _refuse_options_of_scans(args)
         if args.data is None:
             if not args.brief:
                 _console.note(
@@ -142,6 +149,19 @@ def _load_scan(args: argparse.Namespace) -> "tuple[Scan, Trajectories | None]":
     with _console.progress_bar() as progress:
         result = workflow.scan(tracks, taus, progress=progress, **_options.analysis(args))
     return result, None if args.brief else tracks
+
+
+def _refuse_options_of_scans(args: argparse.Namespace) -> None:
+    """Refuse options that apply to trajectories, for the report of a stored scan."""
+    options = ["--taus", "--models"]
+    because = "the file is a scan, whose models and sampling times are in the report"
+    if args.forecast is None:
+        options += [*_options.DATA, *_options.INFERENCE]
+    _options.refuse(args, *options, because=because)
+    if args.data is None:
+        reading = (f"--{name.replace('_', '-')}" for name in _options.READING)
+        because = "without --data TRAJECTORIES the report has only the scan"
+        _options.refuse(args, "--replicas", *reading, because=because)
 
 
 def _read_data(args: argparse.Namespace, scan: "Scan") -> "Trajectories":
