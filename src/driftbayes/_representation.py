@@ -362,7 +362,10 @@ def repeat_command(
         >>> repeat_command("compare", "tracks.csv", {"tau": 0.5, "n_tau": None})
         'driftbayes compare tracks.csv --tau 0.5'
     """
-    words = ["driftbayes", command, *([source] if isinstance(source, str) else source)]
+    if isinstance(source, str):
+        # A name that begins with a minus would be read as an option.
+        source = [f"./{source}" if source.startswith("-") else source]
+    words = ["driftbayes", command, *source]
     for name, value in options.items():
         for item in value if isinstance(value, list) else [value]:
             if item is not None:
