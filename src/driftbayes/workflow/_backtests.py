@@ -255,6 +255,8 @@ def _together(
         lonlat=None
         if parts[0].lonlat is None
         else np.concatenate([part.lonlat for part in parts if part.lonlat is not None]),
+        # The frame and radius of positions in degrees.
+        provenance=dict(parts[0].provenance),
     )
     cases = match_cases(merged, observed, name)
     # Forecasts begin at the last fix before their origin.
