@@ -54,6 +54,7 @@ def _info(args: argparse.Namespace) -> int:
 def _qc(args: argparse.Namespace) -> int:
     """Report the quality of the data; here --qc only sets limits."""
     from driftbayes import quality
+    from driftbayes._representation import counted
 
     report = quality.inspect(_options.read_unchecked(args), args.qc or ())
     if args.json:
@@ -62,10 +63,8 @@ def _qc(args: argparse.Namespace) -> int:
     rows = [
         [f.name, f.sentence, str(f.n_observations), str(f.n_trajectories)] for f in report.findings
     ]
-    title = (
-        f"{args.file.name}: {report.n_observations:,} positions in "
-        f"{report.n_trajectories:,} trajectories"
-    )
+    tracks = counted(report.n_trajectories, "trajectory", "trajectories")
+    title = f"{args.file.name}: {counted(report.n_observations, 'position')} in {tracks}"
     _console.print_table(title, ["check", "finding", "positions", "trajectories"], rows, left=2)
     if not report.is_clean:
         _console.say(
@@ -197,7 +196,7 @@ def _dependence(args: argparse.Namespace) -> int:
         offered = {"models": models, "next": command} if models else {}
         _console.print_json({**result.to_json(), **offered, **drawn})
         return 0
-    from driftbayes._representation import number, with_error
+    from driftbayes._representation import counted, number, with_error
     from driftbayes.data._units import readable
 
     few = f" ({result.n_sampled} sampled)" if result.n_sampled < result.n_particles else ""
@@ -218,7 +217,8 @@ def _dependence(args: argparse.Namespace) -> int:
             apart = readable(r, result.length_unit, 3)
             rows.append([f"correlation, {which} of the pairs ({apart} apart)", f"{c:.4f}"])
     tau = readable(result.tau, result.time_unit)
-    title = f"tau = {tau}: {result.n_particles} particles{few}, {result.n_steps} steps"
+    size = f"{counted(result.n_particles, 'particle')}{few}, {counted(result.n_steps, 'step')}"
+    title = f"tau = {tau}: {size}"
     _console.print_table(title, ["", ""], rows)
     _console.say(result.sentence)
     if result.advice:

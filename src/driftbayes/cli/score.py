@@ -59,13 +59,13 @@ def _score(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
     wanted = args.held_out_taus
     times = () if wanted is None else _options.parse_times("--held-out-taus", wanted)
+    if args.folds < 2:
+        raise DriftbayesError(f"--folds must be 2 or more, got {args.folds}")
     if wanted is None:
         because = "prior probabilities of models weigh the average of --held-out-taus"
         _options.refuse(args, "--model-prior", because=because)
         if not args.learned:
             _options.refuse(args, "--folds", because="--folds is for --held-out-taus and --learned")
-    if args.folds < 2:
-        raise DriftbayesError(f"--folds must be 2 or more, got {args.folds}")
     _options.check_seed(args.seed)
     tracks = _options.read(args)
     _jax.prepare_jax()

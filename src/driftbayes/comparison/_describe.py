@@ -28,6 +28,7 @@ from driftbayes._representation import (
     Curve,
     Panel,
     Table,
+    counted,
     describe,
     number,
     repeat_command,
@@ -67,8 +68,9 @@ def as_scan(scan: "Scan | xr.Dataset") -> Scan:
 def describe_comparison(comparison: Comparison) -> Card:
     """Describe the verdict, the evidences and the posteriors."""
     data = (
-        f"{comparison.n_particles:,} particles, up to {comparison.n_steps:,} steps, "
-        f"{comparison.n_dim}D, {comparison.n_displacements:,} displacements"
+        f"{counted(comparison.n_particles, 'particle')}, up to "
+        f"{counted(comparison.n_steps, 'step')}, {comparison.n_dim}D, "
+        f"{counted(comparison.n_displacements, 'displacement')}"
     )
     factors, errors = comparison.log_bayes_factors, comparison.log_bayes_factor_errs
     evidences = list(comparison.evidences.values())
@@ -113,7 +115,10 @@ def _(scan: Scan) -> str:
         return "no sampling times"
     unit = scan.comparisons[0].time_unit
     low, high = readable(scan.taus[0], unit), readable(scan.taus[-1], unit)
-    return f"{len(scan.taus)} values of tau from {low} to {high}, {', '.join(scan.models)}"
+    taus = f"tau = {low}"
+    if len(scan.taus) > 1:
+        taus = f"{len(scan.taus)} values of tau from {low} to {high}"
+    return f"{taus}, {', '.join(scan.models)}"
 
 
 @describe.register
