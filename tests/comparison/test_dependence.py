@@ -363,6 +363,8 @@ def test_the_bootstrap_refuses_what_it_cannot_draw_from():
         bootstrap(noisy, BOTH, 1.0)
     with pytest.raises(DriftbayesError, match="expected two hypotheses"):
         bootstrap(tracks(steps(9, 12)), BOTH[:1], 1.0)
+    with pytest.raises(DriftbayesError, match="replicates must be a whole number, 2 or more"):
+        bootstrap(tracks(steps(9, 12)), BOTH, 1.0, n_replicates=1)
 
 
 @pytest.mark.slow
