@@ -20,8 +20,7 @@ from driftbayes.likelihood import (
     SecondMoments,
     SummedDisplacements,
 )
-from driftbayes.likelihood._direct import AbstractDirect
-from driftbayes.likelihood._engines import Engine, MomentsEngine
+from driftbayes.likelihood._engines import AbstractDirect, Engine, MomentsEngine
 from driftbayes.likelihood._moments import stack_moments
 from driftbayes.models import AbstractModel, Needs, Preparation, as_template, preparation
 from driftbayes.models._prepare import EngineName, make_engine, sum_moments

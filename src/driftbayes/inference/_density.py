@@ -19,8 +19,7 @@ from driftbayes.inference import _formulas as formulas
 from driftbayes.inference._batch import AnyData, Batch
 from driftbayes.inference._hypothesis import Hypothesis, points_at
 from driftbayes.inference._log_sums import logsumexp
-from driftbayes.likelihood._direct import AbstractDirect
-from driftbayes.likelihood._engines import Engine, FilterEngine
+from driftbayes.likelihood._engines import AbstractDirect, Engine, FilterEngine
 from driftbayes.likelihood._gaussian import gaussian_log_density
 from driftbayes.models import AbstractModel
 from driftbayes.models._prepare import EngineName

@@ -1,6 +1,6 @@
 """Local maxima of a smooth function by Newton's method with finite differences."""
 
-__all__ = ["Maximum", "covariance", "derivatives", "maximise", "stencil"]
+__all__ = ["Components", "Maximum", "covariance", "derivatives", "maximise", "stencil"]
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +44,21 @@ class Maximum:
     value: float
     hessian: FloatArray
     converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Gaussians at the modes of a density.
+
+    Args:
+        centers: The modes, (mode, parameter).
+        factors: Lower-triangular factors of the covariances, (mode, parameter, parameter).
+        log_masses: ln of the integral of each; minus infinity if there is no mode.
+    """
+
+    centers: FloatArray
+    factors: FloatArray
+    log_masses: FloatArray
 
 
 def covariance(hessian: FloatArray, max_width: float) -> FloatArray:

@@ -2,7 +2,6 @@
 
 __all__ = [
     "FREEDOM",
-    "Components",
     "StudentMixture",
     "fit_mixture",
     "joined",
@@ -19,21 +18,7 @@ from scipy.special import betaincinv, gammainc, gammaincc, gammaln, ndtri, stdtr
 from driftbayes._typing import FloatArray
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference._log_sums import logsumexp
-
-
-@dataclass(frozen=True, eq=False)
-class Components:
-    """Gaussians at the modes of a density.
-
-    Args:
-        centers: The modes, (mode, parameter).
-        factors: Lower-triangular factors of the covariances, (mode, parameter, parameter).
-        log_masses: ln of the integral of each; minus infinity if there is no mode.
-    """
-
-    centers: FloatArray
-    factors: FloatArray
-    log_masses: FloatArray
+from driftbayes.inference._newton import Components
 
 
 def mixture_at_modes(components: Components, ridges: Components | None = None) -> "StudentMixture":

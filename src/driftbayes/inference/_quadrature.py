@@ -13,9 +13,8 @@ from driftbayes.inference._density import Density
 from driftbayes.inference._hypothesis import Hypothesis, points_at
 from driftbayes.inference._lattice import to_w, whiten
 from driftbayes.inference._log_sums import logsumexp
-from driftbayes.inference._newton import covariance
+from driftbayes.inference._newton import Components, covariance
 from driftbayes.inference._node_lattice import NodeLattice, integrate
-from driftbayes.inference._proposals import Components
 from driftbayes.inference._scale import GammaForm, gamma_form, log_scale_evidence
 from driftbayes.inference._search import Modes
 from driftbayes.priors import AbstractPrior, Fixed, Uniform

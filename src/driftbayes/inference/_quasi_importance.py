@@ -20,7 +20,8 @@ from driftbayes._representation import with_error
 from driftbayes._typing import FloatArray
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._log_sums import logsumexp
-from driftbayes.inference._proposals import Components, mixture_at_modes
+from driftbayes.inference._newton import Components
+from driftbayes.inference._proposals import mixture_at_modes
 from driftbayes.inference._quasi_stages import (
     N_RANDOMISATIONS,
     Group,

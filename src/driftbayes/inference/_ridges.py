@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes._typing import FloatArray
-from driftbayes.inference._newton import derivatives, stencil
-from driftbayes.inference._proposals import Components
+from driftbayes.inference._newton import Components, derivatives, stencil
 from driftbayes.inference._search import Modes
 
 # Least width of directions to follow; narrower peaks of ln θ are Gaussian.

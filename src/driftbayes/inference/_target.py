@@ -11,8 +11,7 @@ import numpy as np
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.inference._density import Density
 from driftbayes.inference._hypothesis import prior_quantiles
-from driftbayes.inference._newton import covariance
-from driftbayes.inference._proposals import Components
+from driftbayes.inference._newton import Components, covariance
 from driftbayes.inference._search import Modes
 
 # Largest standard deviation of a Gaussian at a mode: flat directions would be wider.

@@ -5,6 +5,7 @@ values at once and returns `Sums`, from which the model computes its density.
 """
 
 __all__ = [
+    "AbstractDirect",
     "DenseEngine",
     "Engine",
     "FilterEngine",
@@ -14,11 +15,12 @@ __all__ = [
     "rows_first",
 ]
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,7 @@ from scipy.linalg import solve_triangular
 
 from driftbayes._kernels.compiled import count_threads, run_in_ranges, run_in_threads
 from driftbayes._typing import FloatArray
+from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood._channels import ChannelMoments
 from driftbayes.likelihood._moments import SecondMoments
 from driftbayes.likelihood._per_trajectory import Tracks, tracks_of
@@ -83,6 +86,55 @@ class Engine(Protocol):
     def shortest_step(self) -> float:
         """Duration of the shortest step."""
         ...
+
+
+class AbstractDirect(ABC):
+    """Data that are their own engine: their density is computed directly, not from sums.
+
+    The attributes declared here are those of displacements.
+    """
+
+    # Positions are treated as exact.
+    noisy = False
+
+    if TYPE_CHECKING:
+
+        @property
+        def n_dim(self) -> int: ...
+        @property
+        def tau(self) -> float: ...
+        @property
+        def shortest_step(self) -> float: ...
+        @property
+        def length_unit(self) -> str: ...
+        @property
+        def time_unit(self) -> str: ...
+        @property
+        def fingerprint(self) -> str: ...
+        @property
+        def n_particles(self) -> int: ...
+        @property
+        def n_steps(self) -> int: ...
+        @property
+        def n_displacements(self) -> int: ...
+
+    @property
+    def context(self) -> Context:
+        """Location of the data, which these models do not use."""
+        return Context(np.zeros(self.n_dim))
+
+    def thinned(self, n_steps: int) -> tuple[Any, float]:
+        """Return all data, unless a subset would be cheaper."""
+        return self, 1.0
+
+    def sums(self, formulas: Any) -> Any:
+        """Raise an error: these densities are not functions of second moments."""
+        msg = "the density of these data has no second moments; use `log_densities`"
+        raise DriftbayesError(msg)
+
+    @abstractmethod
+    def log_densities(self, model: Any, values: Mapping[str, FloatArray]) -> FloatArray:
+        """Compute ln p of the data under a model at each value of its parameters."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.data._units import readable
 from driftbayes.data.sphere import points_in_space
 from driftbayes.errors import DriftbayesError
-from driftbayes.likelihood._direct import AbstractDirect
+from driftbayes.likelihood._engines import AbstractDirect
 from driftbayes.relative._density import log_separation_density
 
 # Largest number of positions (particles times sampling times) in memory.
