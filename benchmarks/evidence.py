@@ -23,11 +23,12 @@ import numpy as np
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, Hypothesis, evidence, evidence_batch
 from driftbayes.inference._bridge import bridge
+from driftbayes.inference._metropolis import Cloud
 from driftbayes.inference._nested import nested
 from driftbayes.inference._quasi_importance import Components, quasi_importance
 from driftbayes.inference._samples import Estimate
 from driftbayes.inference._smc import smc
-from driftbayes.inference._target import AbstractTarget, Guide
+from driftbayes.inference._target import AbstractTarget
 from driftbayes.priors import Exponential
 from driftbayes.reproduce.langevin import TAUS, hypotheses, simulate_data
 from driftbayes.testing.targets import ConstantTarget, GaussianTarget, PeaksTarget, TwoSpeeds
@@ -39,14 +40,14 @@ _ENOUGH = 60.0
 _FILE = Path("docs/figures/evidence-methods.json")
 
 
-def _guide(target: AbstractTarget) -> Guide:
+def _guide(target: AbstractTarget) -> Cloud:
     """A Gaussian of the posterior's place and width, known here in closed form."""
     n = target.n_dim
     if isinstance(target, GaussianTarget):
         spread = np.sqrt(target.sd**2 / (1 + target.sd**2))
-        return Guide(target.mean / (1 + target.sd**2), np.diag(spread))
+        return Cloud(target.mean / (1 + target.sd**2), np.diag(spread))
     width = 3.0 if isinstance(target, PeaksTarget) else 1.0
-    return Guide(np.zeros(n), width * np.eye(n))
+    return Cloud(np.zeros(n), width * np.eye(n))
 
 
 def _on_target(method: str, target: AbstractTarget, seed: int) -> Estimate:

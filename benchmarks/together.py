@@ -247,7 +247,7 @@ def gpu(n_most: int) -> None:
             took = (time.perf_counter() - begin) / len(theta)
             few = theta[:2]
             begin = time.perf_counter()
-            here = [one.engine._one(*task) for task in _tasks(Rows(one.hypothesis, few))]
+            here = [one.engine._row(a, b, c, None) for a, b, c in _tasks(Rows(one.hypothesis, few))]
             alone = (time.perf_counter() - begin) / len(few)
             off = [abs(a[0] - b[0]) / abs(b[0]) for a, b in zip(there, here, strict=False)]
             off += [

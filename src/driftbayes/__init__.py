@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         open_scan,
         predict,
         presence,
+        qc,
         read,
         recommend,
         scan,
@@ -128,7 +129,7 @@ __getattr__ = lazy(
         "priors": "Exponential Fixed Gamma LogNormal Normal Uniform scaling_priors",
         "workflow": (
             "Blocks Cut Scales backtest check compare example export field info map open_scan "
-            "predict presence read recommend scan score score_ensembles segments sensitivity "
+            "predict presence qc read recommend scan score score_ensembles segments sensitivity "
             "simulate trajectories_card write_report"
         ),
     },
@@ -213,6 +214,7 @@ __all__ = [
     "plot_segments",
     "predict",
     "presence",
+    "qc",
     "read",
     "read_scan",
     "read_trajectories",

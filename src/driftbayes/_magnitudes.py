@@ -1,6 +1,6 @@
 """Check numbers given by the user, so that products of three of them are finite."""
 
-__all__ = ["LARGEST", "MAX_COUNT", "checked", "checked_count", "whole"]
+__all__ = ["LARGEST", "MAX_COUNT", "as_plain", "checked", "checked_count", "whole"]
 
 from typing import Any
 
@@ -10,6 +10,20 @@ from driftbayes.errors import DriftbayesError, shown
 LARGEST = 1e100
 # Largest number of replicas, lags, particles or steps.
 MAX_COUNT = 10**9
+
+
+def as_plain(value: Any) -> Any:
+    """Return a single number of NumPy, JAX or xarray as a Python number, other values unchanged.
+
+    Args:
+        value: The value given by the user.
+
+    Example:
+        >>> import numpy as np
+        >>> as_plain(np.float32(0.5)), as_plain("6h")
+        (0.5, '6h')
+    """
+    return value.item() if hasattr(value, "item") and getattr(value, "size", 0) == 1 else value
 
 
 def checked(value: object, name: str) -> float:
@@ -64,6 +78,7 @@ def whole(value: Any, name: str, least: int = 0) -> int:
         >>> whole(3.0, "n_folds", 2)
         3
     """
+    value = as_plain(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or value % 1 or not least <= value < 2**64:
         raise DriftbayesError(f"{name} must be a whole number, {least} or more, got {shown(value)}")

@@ -206,7 +206,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
         known: The known words.
     """
     # Limited in number and length for speed: a file may have a million columns.
-    names = list(islice(known, 1000))
+    names, word = list(islice(known, 1000)), str(word)
     folded = {name.casefold().replace("-", "_"): name for name in reversed(names)}
     written = word[:100].casefold().replace("-", "_")
     close = get_close_matches(written, folded, n=1, cutoff=_MIN_SIMILARITY)

@@ -22,11 +22,11 @@ import numpy as np
 from scipy.special import expit, gammaincinv, gammaln, log_expit, ndtri, zeta
 
 from driftbayes._jax_typing import Key, ScalarLike
-from driftbayes._magnitudes import checked
+from driftbayes._magnitudes import as_plain, checked
 from driftbayes._precision import as_float, in_double_precision
 from driftbayes._representation import number
 from driftbayes._typing import FloatArray
-from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.errors import DriftbayesError, did_you_mean, shown
 
 # An array, or a number, which NumPy returns in place of an array without axes.
 if TYPE_CHECKING:
@@ -285,6 +285,8 @@ class Normal(AbstractPrior):
 
     def __init__(self, mean: ScalarLike, sd: ScalarLike) -> None:
         _set(self, center=as_float(mean), sd=as_float(sd))
+        finite = bool(np.isfinite(self.center))
+        _require("the mean of a normal prior", self.center, condition=finite, expected="finite")
         _check_positive("the sd of a normal prior", self.sd)
 
     def log_density(self, theta: Numbers) -> Numbers:
@@ -405,9 +407,10 @@ def scaling_priors(
     """
     memory = timescale if memory is None else memory
     for name, value in (("u_rms", u_rms), ("timescale", timescale), ("memory", memory)):
-        if not (np.isfinite(value) and value > 0):
-            raise DriftbayesError(f"{name} must be a positive number, got {value}")
-        checked(float(value), name)
+        size = as_plain(value)
+        if not (isinstance(size, int | float) and np.isfinite(size) and size > 0):
+            raise DriftbayesError(f"{name} must be a positive number, got {shown(value)}")
+        checked(float(size), name)
     diffusivity, rate = Exponential(mean=u_rms**2 * timescale), Exponential(mean=1 / memory)
     unit = Uniform(low=0.0, high=1.0)
     return {

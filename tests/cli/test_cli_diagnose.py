@@ -29,8 +29,8 @@ def test_people_get_a_table(ask, tracks_csv, expected):
     answer = ask("diagnose", tracks_csv)
     assert answer.code == 0
     first = answer.out.splitlines()[0]
-    assert first.startswith(f"u_rms = {expected.attrs['u_rms']:.4g}, T = ")
-    assert "Var(Δx_i) = 2κτ per axis" in first
+    assert first.startswith(f"Diagnostics: u_rms = {expected.attrs['u_rms']:.4g}, T = ")
+    assert "Var(Δx_i) = 2κτ per axis" in answer.out
     for column in ("lag", "κ_abs", "∫r", "MSD", "kurtosis"):
         assert column in answer.out
 

@@ -161,7 +161,7 @@ def test_a_plane_is_mapped_in_its_own_unit():
         ({"cell": 0.0}, "the side of a cell must be positive"),
         ({"cell": 1e-3}, "more than 200,000; use larger cells"),
         ({"cell": 10.0, "min_windows": 10**6}, "no cell holds 1000000 windows of 10 steps"),
-        ({"cell": 10.0, "min_windows": 0}, "min_windows must be 1 or more"),
+        ({"cell": 10.0, "min_windows": 0}, "min_windows must be a whole number, 1 or more"),
     ],
 )
 def test_what_cannot_be_mapped_is_refused(options, message):

@@ -14,10 +14,10 @@ from driftbayes.inference import Batch, exact
 from driftbayes.inference._bridge import _cross, _estimate, bridge
 from driftbayes.inference._chains import ChainDraws
 from driftbayes.inference._density import Density
+from driftbayes.inference._metropolis import Cloud
 from driftbayes.inference._search import find_modes
 from driftbayes.inference._target import (
     AbstractTarget,
-    Guide,
     PosteriorTarget,
     components_of,
     finite,
@@ -64,16 +64,16 @@ class CountsTarget(AbstractTarget):
 def guide_for(target):
     if isinstance(target, GaussianTarget):
         variance = target.sd**2 / (1 + target.sd**2)
-        return Guide(target.mean / (1 + target.sd**2), np.diag(np.sqrt(variance)))
+        return Cloud(target.mean / (1 + target.sd**2), np.diag(np.sqrt(variance)))
     # At the mode the second derivative is twice the rate.
-    return Guide(np.log(0.5 * (target.counts + 1)), np.diag((target.counts + 1) ** -0.5))
+    return Cloud(np.log(0.5 * (target.counts + 1)), np.diag((target.counts + 1) ** -0.5))
 
 
 def posterior_and_record(hypothesis, data):
     batch = Batch.of(data)
     density = Density(hypothesis, batch.engine(0, hypothesis.model))
     modes = components_of(find_modes(density))
-    guide = Guide(modes.centers[0], modes.factors[0])
+    guide = Cloud(modes.centers[0], modes.factors[0])
     return PosteriorTarget(density), guide, exact(hypothesis, batch)
 
 
@@ -180,7 +180,7 @@ def test_chains_in_different_modes_are_found_out():
 
 def test_a_mode_that_no_chain_visits_is_missing_without_a_warning():
     # The limit of the method, not a wish: half of the evidence lies in the other mode.
-    guide = Guide(np.full(2, 30.0), 0.1 * np.eye(2))
+    guide = Cloud(np.full(2, 30.0), 0.1 * np.eye(2))
     check(run(FAR_PEAKS, guide), FAR_PEAKS.log_evidence - np.log(2), 0.004)
 
 

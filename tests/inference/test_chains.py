@@ -7,7 +7,7 @@ from scipy.signal import lfilter
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference._chains import autocorrelation_time, sample_chains, split_rhat
-from driftbayes.inference._target import Guide
+from driftbayes.inference._metropolis import Cloud
 from driftbayes.testing.targets import GaussianTarget, PeaksTarget
 
 # Tolerance of Monte Carlo tests, in standard errors.
@@ -15,7 +15,7 @@ FIVE_SIGMA = 5.0
 GAUSSIAN = GaussianTarget.make(4)
 MEAN = GAUSSIAN.mean / (1 + GAUSSIAN.sd**2)
 SD = GAUSSIAN.sd / np.sqrt(1 + GAUSSIAN.sd**2)
-GUIDE = Guide(MEAN, np.diag(SD))
+GUIDE = Cloud(MEAN, np.diag(SD))
 
 
 def sample(target, guide, seed=0, **sizes):
@@ -72,7 +72,7 @@ class Counting(GaussianTarget):
 
 def test_a_guide_may_be_off():
     # Three widths away, and five times too narrow or too wide.
-    off = Guide(MEAN + 3 * SD, np.diag([0.2, 5.0, 0.2, 5.0] * SD))
+    off = Cloud(MEAN + 3 * SD, np.diag([0.2, 5.0, 0.2, 5.0] * SD))
     chains = sample(GAUSSIAN, off, seed=1)
     assert chains.rhat.max() < 1.01
     check_gaussian(chains.z, chains.ess[:-1], MEAN, SD)
@@ -135,14 +135,14 @@ FAR_PEAKS = PeaksTarget(np.full(2, 30.0), np.full(2, 30.0), np.full(2, -30.0), n
 
 
 def test_chains_around_one_mode_do_not_see_the_other():
-    chains = sample(FAR_PEAKS, Guide(np.full(2, 30.0), 0.1 * np.eye(2)), seed=1)
+    chains = sample(FAR_PEAKS, Cloud(np.full(2, 30.0), 0.1 * np.eye(2)), seed=1)
     assert (chains.z > 0).all()
     assert chains.rhat.max() < 1.01
 
 
 def test_chains_around_both_modes_weigh_them():
     # Two modes within the reach of independent proposals.
-    chains = sample(PeaksTarget.make(2), Guide(np.zeros(2), 3.0 * np.eye(2)), seed=1)
+    chains = sample(PeaksTarget.make(2), Cloud(np.zeros(2), 3.0 * np.eye(2)), seed=1)
     share = (chains.z[..., 0] > 0).mean()
     assert abs(share - 0.5) < FIVE_SIGMA * 0.5 / np.sqrt(chains.ess.min())
 

@@ -13,8 +13,7 @@ from driftbayes.inference import Batch, Hypothesis, exact
 from driftbayes.inference import _nested as module
 from driftbayes.inference._density import Density
 from driftbayes.inference._nested import live_counts, nested, simulated_log_shares
-from driftbayes.inference._slices import Points
-from driftbayes.inference._target import PosteriorTarget
+from driftbayes.inference._target import Points, PosteriorTarget
 from driftbayes.models import Brownian
 from driftbayes.priors import Gamma
 from driftbayes.testing.targets import ConstantTarget, GaussianTarget

@@ -12,7 +12,7 @@ from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, exact
 from driftbayes.inference import _tempering as tempering
 from driftbayes.inference._density import Density
-from driftbayes.inference._metropolis import Cloud, fit_cloud, move, start_chains
+from driftbayes.inference._metropolis import Chains, Cloud, fit_cloud, move
 from driftbayes.inference._scale import gamma_form, log_scale_evidence
 from driftbayes.inference._smc import _estimate, smc, smc_twice
 from driftbayes.inference._target import AbstractTarget, PosteriorTarget, finite
@@ -431,7 +431,7 @@ def test_moves_leave_the_tempered_posterior_as_it_is(fit):
     # Beside the posterior, too wide and turned: what is wrong in a ratio shows.
     below = 0.1 * np.tri(4, k=-1)
     cloud = Cloud(mean + 0.5 * sd, np.diag(1.5 * sd) + below)
-    chains, numbers = start_chains(target, z, fit=fit), rng(1)
+    chains, numbers = replace(Chains.at(target, z), fit=fit), rng(1)
     for _ in range(8):
         moved, accepted = move(target, chains, cloud, beta, numbers)
         assert accepted.mean() > 0.1

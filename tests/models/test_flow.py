@@ -179,7 +179,7 @@ def test_the_program_of_a_gpu_agrees(base, option, nu, period, monkeypatch):
     monkeypatch.setattr(f"{accelerator}.accelerator", lambda: jax.devices("cpu")[0])
     assert log_likelihood(name, data, values, nu=nu) == known
     monkeypatch.setattr("driftbayes.likelihood._flow._MIN_ACCELERATED", 2)
-    monkeypatch.setattr("driftbayes.likelihood._flow.FlowEngine._one", None)
+    monkeypatch.setattr("driftbayes.likelihood._flow.FlowEngine._row", None)
     assert_allclose(log_likelihood(name, data, values, nu=nu), known, rtol=1e-12)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from argparse import _SubParsersAction
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.testing import assert_allclose
 import driftbayes as db
 from driftbayes import workflow
 from driftbayes._representation import card_text
-from driftbayes.cli.main import main
+from driftbayes.cli.main import build_parser, main
 from driftbayes.data._describe import origin_facts
 from driftbayes.diagnostics._describe import describe_diagnostics
 from driftbayes.io import read_dataset
@@ -335,6 +336,29 @@ def test_default_priors_take_their_scales_from_the_sampling_time():
     assert "conflict" not in found.verdict
 
 
+def test_a_known_error_that_the_data_already_have_is_warned_of(tmp_path, capsys):
+    tracks = db.read(X, dt=0.5, length_unit="km", time_unit="d", noise=0.2)
+    kappa = db.Exponential(mean=1.0)
+    double = db.Noise(db.Brownian(kappa=kappa), sigma=db.Fixed(0.2))
+    says = r"brownian\+noise adds a fixed sigma of 0.2 km to the position errors of the data"
+    with pytest.warns(db.DataWarning, match=says) as told:
+        found = tracks.compare(0.5, models=double)
+    assert len(told) == 1
+    # It is added, as documented: two errors of 0.2 are one of 0.2 √2.
+    single = db.Hypothesis(db.Noise(db.Brownian(kappa=kappa), sigma=db.Fixed(0.2 * 2**0.5)))
+    exact = db.evidence(single, db.displacements(db.read(X, dt=0.5), tau=0.5))
+    assert_allclose(found["brownian+noise"].log_evidence, exact.log_evidence, rtol=1e-10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for sigma in (db.Fixed(0), db.Exponential(0.2)):
+            tracks.compare(0.5, models=db.Noise(db.Brownian(kappa=kappa), sigma=sigma))
+        db.read(X, dt=0.5).compare(0.5, models=double)
+    db.write_trajectories(tracks, tmp_path / "tracks.nc")
+    options = ["--models", "brownian+noise", "--prior", "sigma=fixed:0.2km", *ASKED]
+    assert main(["compare", str(tmp_path / "tracks.nc"), "--tau", "0.5", *options]) == 0
+    assert "brownian+noise adds a fixed sigma of 0.2 km" in capsys.readouterr().err
+
+
 def test_a_prior_that_the_data_contradict_is_in_the_verdict():
     x = np.random.default_rng(1).normal(0, 12.0, size=(1, 300, 2))
     priors = {"kappa": "exponential:29", "sigma": "exponential:0.38"}
@@ -451,3 +475,14 @@ def test_the_origin_of_data_is_told_in_words():
     assert found == [("quality", "stuck (12 positions)"), ("unwrapped", "9, -")]
     found = origin_facts({"columns": {"x": "X", "sd": None}, "units": {"length": ["m", "m"]}})
     assert found == [("columns", "x = X, sd = none"), ("units", "length m")]
+
+
+def test_every_command_on_trajectories_is_a_function_and_a_method_of_them():
+    commands = next(a for a in build_parser()._actions if isinstance(a, _SubParsersAction)).choices
+    reading = {name for name, parser in commands.items() if "--columns" in parser.format_help()}
+    # `tracks.save` converts; the page of `explore` is for the shell.
+    reading -= {"convert", "explore"}
+    assert reading > {"compare", "diagnose", "qc"}
+    for name in reading:
+        assert callable(getattr(db.Trajectories, name)), name
+        assert callable(getattr(db, {"report": "write_report"}.get(name, name))), name

@@ -6,11 +6,14 @@ import sys
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import driftbayes as db
 from driftbayes.errors import DriftbayesError
 
 GIVEN = {"models": "brownian", "priors": {"kappa": "exponential:1"}}
+SCALES = db.Scales(u_rms=1.0, time=1.0)
+BROWNIAN = db.Hypothesis(db.Brownian, kappa=db.Exponential(1.0))
 X = np.random.default_rng(0).normal(size=(4, 12, 2)).cumsum(axis=1)
 
 
@@ -89,6 +92,58 @@ SLIPS = {
         "kappa must be a positive, finite number, got 'a'",
     ),
     "hypotheses": (lambda t: db.compare_hypotheses(3, t), "hypotheses must be a list"),
+    "priors as nothing": (lambda t: t.compare(0.5, priors=""), "priors must be priors by param"),
+    "a complex array": (lambda t: db.read(X + 1j, dt=1), "x must hold real numbers, got complex"),
+    "text": (lambda t: db.read([[["a"]]], dt=1), "x must hold real numbers, got <U1 values"),
+    "dates": (
+        lambda t: db.read(X, times=np.arange(12).astype("datetime64[h]")),
+        "times must hold real numbers, got datetime64[h] values; give numbers and their time_unit",
+    ),
+    "times of one": (lambda t: db.read(X, times=5), "times must be one time per position"),
+    "errors of one": (
+        lambda t: db.read(X, dt=1, position_sd=0.1),
+        "position_sd must be one error per position, in one array per trajectory, got 0.1",
+    ),
+    "errors turned": (
+        lambda t: db.read(X, dt=1, position_sd=np.ones((12, 4))),
+        "position_sd has 12 arrays, but there are 4 trajectories",
+    ),
+    "a unit": (lambda t: db.read(X, dt=1, time_unit=None), "time_unit must be text"),
+    "bytes": (lambda t: t.predict(0.5, b"1", **GIVEN), "horizons must be a number or a time"),
+    "tau as array": (lambda t: db.displacements(t, np.ones(2)), "tau must be a number or a time"),
+    "data": (lambda t: db.compare_hypotheses([BROWNIAN], t), "data must be displacements"),
+    "data of a model": (lambda t: db.Brownian(kappa=1.0).log_likelihood(t), "data must be displ"),
+    "tracks": (lambda t: db.scan_hypotheses(5, [BROWNIAN], [1.0]), f"{TRACKS}5"),
+    "data_scales": (lambda t: db.data_scales(5), f"{TRACKS}5"),
+    "factors": (lambda t: t.sensitivity(0.5, factors="x", scales=SCALES), "factors must hold real"),
+    "min_windows": (
+        lambda t: t.map(0.5, cell=9.0, min_windows="x", **GIVEN),
+        "min_windows must be a whole number, 1 or more, got 'x'",
+    ),
+    "seed": (
+        lambda t: t.compare(0.5, **GIVEN, method="bridge", seed="x"),
+        "seed must be a whole number, 0 or more, got 'x'",
+    ),
+    "an option": (lambda t: db.Bridge(draws="x"), "draws must be a whole number, 0 or more"),
+    "an option as text": (
+        lambda t: t.compare(0.5, **GIVEN, method="bridge:draws=x"),
+        "draws must be a whole number, 0 or more, got 'x'",
+    ),
+    "tolerance": (lambda t: db.Exact(tolerance="x"), "tolerance must be a number, got 'x'"),
+    "a mean": (lambda t: db.Normal(float("nan"), 1), "the mean of a normal prior must be finite"),
+    "scaling": (lambda t: db.scaling_priors("1", 1), "u_rms must be a positive number, got '1'"),
+    "example": (lambda t: db.example(None), "unknown example None; expected one of parcels"),
+    "plot": (lambda t: db.plot_segments(5), "result must be Segments"),
+    "ensembles": (lambda t: db.score_ensembles(t, "a.nc"), "ensembles must be ensembles by name"),
+    "table": (lambda t: db.Trajectories.from_dataframe(5), "frame must be a pandas DataFrame"),
+    "scan as dataset": (lambda t: db.write_scan(5, "a.nc"), "dataset must be an xarray Dataset"),
+    "path of a scan": (lambda t: db.read_scan(5), "path must be the name of a file, got 5"),
+    "path": (lambda t: db.write_trajectories(t, 5), "path must be the name of a file, got 5"),
+    "steps": (lambda t: db.Displacements.from_array(X, tau="6h"), "tau must be a positive number"),
+    "simulated seed": (
+        lambda t: db.simulate("brownian", {}, tau=1, n_particles=1, n_steps=1, seed="x"),
+        "seed must be a whole number, 0 or more, got 'x'",
+    ),
 }
 
 
@@ -161,3 +216,47 @@ def test_text_with_units_is_taken_at_the_prompt():
     scan = exact.scan("1h,2h", scales=scales, **usual)
     assert scan.taus.tolist() == [3600.0, 7200.0]
     assert exact.scan(["1h", 7200], scales=scales, **usual).taus.tolist() == [3600.0, 7200.0]
+
+
+def test_names_of_models_that_are_not_there_are_told(tracks):
+    scan = tracks.scan([0.5], **GIVEN)
+    with pytest.raises(DriftbayesError, match=r"no model 'brownain' .*; did you mean 'brownian'"):
+        scan.evidences("brownain")
+    with pytest.raises(DriftbayesError, match="no model 3 in this comparison of brownian"):
+        scan.comparisons[0][3]
+
+
+def test_numbers_of_numpy_are_numbers(tracks):
+    count, half = np.int64(3), np.float32(0.5)
+    made = db.simulate(
+        "brownian", {"kappa": half}, tau=count, n_particles=count, n_steps=count, n_dim=count
+    )
+    same = db.simulate("brownian", {"kappa": 0.5}, tau=3, n_particles=3, n_steps=3, n_dim=3)
+    assert made.fingerprint == same.fingerprint
+    found = db.displacements(tracks, half, n_tau=count)
+    assert found.fingerprint == db.displacements(tracks, 0.5, n_tau=3).fingerprint
+    assert db.Bridge(draws=count) == db.Bridge(draws=3)
+    times = xr.DataArray(np.array([0.5, 1.0], dtype=np.float32), dims="tau")
+    assert tracks.scan(times, **GIVEN).taus.tolist() == [0.5, 1.0]
+
+
+def test_masked_positions_are_missing():
+    mask = np.zeros(X.shape, dtype=bool)
+    mask[0, 5] = True
+    holes = np.where(mask, np.nan, X)
+    # Under a mask there may be anything.
+    for source in (
+        np.ma.masked_array(np.where(mask, 1e9, X), mask),
+        [np.ma.masked_invalid(holes[0])],
+    ):
+        found = db.read(source, dt=0.5)
+        assert found.fingerprint == db.read(holes[: len(source)], dt=0.5).fingerprint
+
+
+def test_errors_of_arrays_are_read():
+    sd = np.full(X.shape[:2], 0.1)
+    found = db.read(X, dt=0.5, position_sd=sd)
+    assert found.fingerprint == db.read(X, dt=0.5, noise=0.1).fingerprint
+    assert found.provenance["reading"] == {"dt": "0.5"}
+    folded = db.read(X, dt=0.5, period=np.array([100.0, 50.0]))
+    assert folded.period == (100.0, 50.0)

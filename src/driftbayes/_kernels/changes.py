@@ -1,6 +1,6 @@
 """Compiled sums over all segmentations of a track.
 
-`kernels.segments` describes the order of the table of segments.
+`_kernels.segments` describes the order of the table of segments.
 """
 
 __all__ = ["count_changes", "counts_before", "forward", "likely_segments"]

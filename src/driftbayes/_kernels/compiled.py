@@ -5,6 +5,7 @@ __all__ = [
     "KERNEL_OPTIONS",
     "compiled",
     "count_threads",
+    "run_in_ranges",
     "run_in_threads",
 ]
 
@@ -13,7 +14,10 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 # The compiler may fuse products and sums, and nothing else.
 KERNEL_OPTIONS: dict[str, Any] = {
@@ -49,6 +53,7 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 @cache
 def _pool() -> ThreadPoolExecutor:
+    """Make the threads that kernels share."""
     return ThreadPoolExecutor(
         count_threads(), thread_name_prefix="driftbayes-engine", initializer=_mark_thread
     )
@@ -82,3 +87,9 @@ def run_in_threads(task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]
     parts = [arguments[low : low + size] for low in range(0, len(arguments), size)]
     results = _pool().map(lambda part: [task(*args) for args in part], parts)
     return [result for part in results for result in part]
+
+
+def run_in_ranges(task: Callable[[int, int], Any], n: int, n_ranges: int) -> list[Any]:
+    """Run a task for the begin and end of successive ranges of n rows, in threads."""
+    edges = np.linspace(0, n, n_ranges + 1).astype(np.int64)
+    return run_in_threads(task, list(pairwise(edges.tolist())))

@@ -1,6 +1,6 @@
 """Compiled spatial correlation of a flow's noise, and a Kalman filter for a few particles."""
 
-__all__ = ["correlate", "flow_products", "noisy_flow_products", "separate"]
+__all__ = ["correlate", "flow_products", "separate"]
 
 from typing import Any
 
@@ -105,10 +105,9 @@ def _combine(a: float, first: Any, b: float, second: Any, out: Any) -> None:
 
 
 @compiled(**FAST_OPTIONS)
-def _filter(
-    x: Any, r: Any, period: Any, dx: Any, matrices: Any, start: float, shape: Any, out: Any
-) -> float:
+def _filter(crowd: Any, matrices: Any, start: float, shape: Any, out: Any) -> float:
     """Return the log-determinant of all rows; add the products of the columns to `out`."""
+    x, r, period, dx = crowd
     n_times, size, n_columns = dx.shape
     has_memory = matrices.shape[1] > 1
     corr, factor = np.empty((size, size)), np.empty((size, size))
@@ -220,48 +219,28 @@ def _filter_noisy(
     return log_det
 
 
-def noisy_flow_products(
+def flow_products(
     crowd: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     matrices: FloatArray,
     start: float,
     shape: tuple[float, float, float, float],
-    errors: FloatArray,
-) -> tuple[float, FloatArray]:
-    """Compute the same as `flow_products` for fixes with errors.
-
-    Args:
-        crowd: The first four arguments of `flow_products`: x, r, period and dx.
-        matrices: Propagator and noise covariance.
-        start: Stationary variance of the velocity.
-        shape: Length, uncorrelated and divergent fractions (NaN: independent axes), smoothness.
-        errors: Variance of each fix, (time, row of dx), one more time than steps.
-    """
-    n_columns = crowd[3].shape[2]
-    products = np.zeros((n_columns, n_columns))
-    log_det = _filter_noisy(crowd, np.ascontiguousarray(matrices), start, shape, errors, products)
-    return float(log_det), products
-
-
-def flow_products(
-    x: FloatArray,
-    r: FloatArray,
-    period: FloatArray,
-    dx: FloatArray,
-    matrices: FloatArray,
-    start: float,
-    shape: tuple[float, float, float, float],
+    errors: FloatArray | None = None,
 ) -> tuple[float, FloatArray]:
     """Compute log-determinant and whitened products of the columns for a fixed set of particles.
 
     Args:
-        x: Positions at the start of each step, (time, particle, axis).
-        r: Their distances, (time, particle, particle).
-        period: Length of the domain along each axis; 0 where it is not periodic.
-        dx: Steps, (time, particle, axis), or (time, axis and particle, 1) where axes correlate.
+        crowd: Positions at the start of each step, (time, particle, axis); their distances, (time,
+            particle, particle); the length of the domain along each axis, 0 where it is not
+            periodic; and the steps, (time, particle, axis), or (time, axis and particle, 1) where
+            axes correlate.
         matrices: Propagator and noise covariance of position and velocity, or of position alone.
         start: Stationary variance of the velocity.
         shape: Length, uncorrelated and divergent fractions (NaN: independent axes), smoothness.
+        errors: Variance of each fix, (time, row of dx), one more time than steps; None if exact.
     """
-    products = np.zeros((dx.shape[2], dx.shape[2]))
-    log_det = _filter(x, r, period, dx, np.ascontiguousarray(matrices), start, shape, products)
-    return float(log_det), products
+    n_columns = crowd[3].shape[2]
+    products = np.zeros((n_columns, n_columns))
+    given = crowd, np.ascontiguousarray(matrices), start, shape
+    if errors is None:
+        return float(_filter(*given, products)), products
+    return float(_filter_noisy(*given, errors, products)), products

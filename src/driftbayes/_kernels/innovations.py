@@ -2,8 +2,8 @@ r"""Compiled filters that turn steps into innovations of unit variance, and back
 
 The same pass gives the state of each particle at its last fix, from which forecasts begin.
 
-Each lane has its own data and parameters. The conventions are those of
-`driftbayes._kernels.filter`; each direction is the inverse of the other.
+Each lane has its own data and parameters. The conventions are those of `_kernels.filter`;
+each direction is the inverse of the other.
 """
 
 __all__ = ["innovation_kernel", "toeplitz_innovations"]

@@ -65,7 +65,7 @@ def log_bessel_k(order: float, x: float) -> float:
                 return 0.5 * np.log(0.5 * np.pi / root) - root + nu * peak + np.log(total)
             last = abs(value * scale)
             scale /= root
-    # The trapezoid rule around the peak, as in `inference.scale._bessel_integral`.
+    # The trapezoid rule around the peak, as in `inference._scale._bessel_integral`.
     right = _DEPTH / root
     right = np.log1p(right + np.sqrt(right * (right + 2)))
     excess = x * x / (root + nu)

@@ -69,6 +69,7 @@ def add_runs(
 
 @compiled()
 def _add_triangle(u: FloatArray, v: FloatArray, sign: float, total: FloatArray) -> None:
+    """Add the upper triangle of the products of two windows."""
     n = len(u)
     for i in range(n):
         x, later, row = sign * u[i], v[i:n], total[i, i:n]

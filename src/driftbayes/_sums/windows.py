@@ -175,6 +175,7 @@ class WindowSums:
         return np.array([(a, b, n * a + b) for a in range(n) for b in range(n)])
 
     def _add_first(self, length: int, sums: FloatArray) -> None:
+        """Add the sums of first windows of one length."""
         if length in self.first:
             self.first[length] += sums
         else:
@@ -182,6 +183,7 @@ class WindowSums:
 
 
 def _is_large(n_steps: IntArray, n_products: int) -> bool:
+    """Return whether compiled loops are faster."""
     return n_products > _MAX_PLAIN or len(np.unique(n_steps)) > _MAX_PLAIN_LENGTHS
 
 
@@ -233,4 +235,5 @@ def _add_plain(
 
 
 def _products(u: FloatArray, v: FloatArray) -> FloatArray:
+    """Sum the products of all pairs of steps over runs."""
     return np.asarray(np.einsum("ri,rj->ij", u, v))

@@ -122,6 +122,7 @@ class Segments(Described):
         }
 
     def _track_json(self, track: TrackSegments) -> dict[str, Any]:
+        """Return one track as plain numbers and text."""
         rows = self._rows(track)
         return {
             "id": track.id,

@@ -73,6 +73,7 @@ def describe_segments(result: Segments) -> Card:
 
 
 def _track_table(result: Segments, shown: list[TrackSegments]) -> Table:
+    """Tabulate the probability and number of changes of the tracks shown."""
     rows = []
     for track in shown:
         likely = int(np.argmax(track.n_changes))

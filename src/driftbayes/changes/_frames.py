@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def _attributes(result: Segments) -> dict[Any, Any]:
+    """Return attributes that a file can store."""
     return {
         "model": result.hypothesis.name,
         "priors": json.dumps(result.hypothesis.describe()),

@@ -192,4 +192,5 @@ def _averages(
 
 
 def _sd(moments: FloatArray) -> FloatArray:
+    """Compute standard deviations from first and second moments."""
     return np.sqrt(np.maximum(moments[..., 1] - moments[..., 0] ** 2, 0.0))

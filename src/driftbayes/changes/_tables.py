@@ -7,9 +7,10 @@ the change points of a track, its segments are independent.
 
 __all__ = ["MODELS_THAT_CHANGE", "Run", "SegmentModel", "segment_model"]
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import factorial
 
 import numpy as np
@@ -53,7 +54,7 @@ class Run:
     sd: FloatArray | None
     candidates: IntArray
 
-    @property
+    @cached_property
     def sums(self) -> FloatArray:
         """Cumulative sums at the candidates of 1, ln 2h, |Δx|²/2h, h and each component of Δx."""
         terms = np.column_stack(
@@ -70,7 +71,7 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentModel:
+class SegmentModel(ABC):
     """A hypothesis with an exact evidence for every segment of a track.
 
     Args:
@@ -143,6 +144,7 @@ class DriftingSegments(SegmentModel):
 
     @property
     def _spread(self) -> float:
+        """Prior standard deviation of each component of the velocity."""
         return self.hypothesis.fixed["flow"]
 
     def table(self, run: Run) -> FloatArray:
@@ -324,6 +326,7 @@ def segment_model(hypothesis: Hypothesis, n_dim: int, *, has_error: bool) -> Seg
 def _require(
     priors: Mapping[str, AbstractPrior], name: str, kinds: tuple[type, ...], expected: str
 ) -> None:
+    """Raise an error unless a prior is of one of the given kinds."""
     if not isinstance(priors[name], kinds):
         got = priors[name].describe(4)
         raise DriftbayesError(f"for segments the prior of {name} must be {expected}, got {got}")

@@ -2,6 +2,7 @@
 
 __all__ = [
     "complain",
+    "deliver",
     "detail",
     "fold",
     "is_verbose",
@@ -32,6 +33,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import argparse
+
     import xarray as xr
     from matplotlib.figure import Figure
 
@@ -158,6 +161,27 @@ def print_result(result: Any, *, as_json: bool) -> None:
     from driftbayes._representation import describe
 
     print_card(describe(result))
+
+
+def deliver(result: Any, args: "argparse.Namespace", **options: Any) -> int:
+    """Write the file and the figure that were asked for, and print the result.
+
+    Args:
+        result: The result of a command.
+        args: Its parsed arguments.
+        **options: Options of the figure file.
+    """
+    output = getattr(args, "output", None)
+    if output is not None:
+        save(result, output)
+    if args.figure is not None:
+        import matplotlib as mpl
+
+        # Needs no display.
+        mpl.use("agg")
+        save_figure(result.plot(), args.figure, **options)
+    print_result(result, as_json=args.json)
+    return 0
 
 
 def written(path: Path, tracks: "Trajectories") -> str:

@@ -38,10 +38,7 @@ def _run(args: argparse.Namespace) -> int:
     with _console.progress_bar() as progress:
         given = {**_options.analysis(args), **how, "progress": progress}
         result = backtest(tracks, tau, horizons, **given)
-    if args.figure is not None:
-        _console.save_figure(result.plot(), args.figure)
-    _console.print_result(result, as_json=args.json)
-    return 0
+    return _console.deliver(result, args)
 
 
 COMMANDS = {

@@ -32,13 +32,7 @@ def _check(args: argparse.Namespace) -> int:
         given = _options.analysis(args)
         result = check(tracks, tau, n_replicas=args.replicas, progress=progress, **given)
     _options.note_blocks(args, tracks)
-    if args.figure is not None:
-        import matplotlib as mpl
-
-        mpl.use("agg")
-        _console.save_figure(result.plot(), args.figure, dpi=200)
-    _console.print_result(result, as_json=args.json)
-    return 0
+    return _console.deliver(result, args, dpi=200)
 
 
 def _add_sensitivity(parser: Parser) -> None:
@@ -65,25 +59,7 @@ def _sensitivity(args: argparse.Namespace) -> int:
     del given["prior_probabilities"]
     with _console.progress_bar() as progress:
         result = sensitivity(tracks, tau, factors=factors, progress=progress, **given)
-    if args.figure is not None:
-        _console.save_figure(result.plot(), args.figure)
-    _console.print_result(result, as_json=args.json)
-    return 0
-    from driftbayes._representation import number
-    from driftbayes.data._units import readable
-
-    pairs = list(result.log_bayes_factors)
-    for i, group in enumerate(result.groups):
-        rows = [
-            [number(factor), *(f"{result.log_bayes_factors[pair][i, j]:.4f}" for pair in pairs)]
-            for j, factor in enumerate(result.factors)
-        ]
-        at = readable(result.tau, tracks.time_unit)
-        title = f"Sensitivity to the prior scales of {', '.join(group)}, tau = {at}"
-        _console.print_table(title, ["factor", *(f"ln K({pair})" for pair in pairs)], rows)
-    for sentence in result.sentences:
-        _console.say(sentence)
-    return 0
+    return _console.deliver(result, args)
 
 
 def _parse_factors(text: str) -> list[float]:

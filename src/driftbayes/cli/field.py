@@ -52,12 +52,7 @@ def _run(args: argparse.Namespace) -> int:
             walls=_parse_walls(args.walls),
             **({} if args.hypotheses is None else {"hypotheses": args.hypotheses.split(",")}),
         )
-    if args.output is not None:
-        _console.save(result, args.output)
-    if args.figure is not None:
-        _console.save_figure(result.plot(), args.figure)
-    _console.print_result(result, as_json=args.json)
-    return 0
+    return _console.deliver(result, args)
 
 
 def _parse_walls(texts: list[str]) -> list[list[float]] | None:

@@ -59,12 +59,7 @@ def _run(args: argparse.Namespace) -> int:
     with _console.progress_bar() as progress:
         result: Any = workflow.map(tracks, taus, progress=progress, **how)
     if args.cell is None:
-        if args.output is not None:
-            _console.save(result, args.output)
-        if args.figure is not None:
-            _console.save_figure(result.plot(), args.figure)
-        _console.print_result(result, as_json=args.json)
-        return 0
+        return _console.deliver(result, args)
     if args.output is not None:
         _console.save_dataset(result, args.output, kind="map")
     if args.figure is not None:

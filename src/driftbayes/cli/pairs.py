@@ -54,10 +54,7 @@ def _run(args: argparse.Namespace) -> int:
             result = compare_pairs(tracks, args.tau, **how)
         else:
             result = scan_pairs(tracks, taus or suggested_taus(tracks), **how)
-    if args.figure is not None:
-        _console.save_figure(result.plot(), args.figure, dpi=200)
-    _console.print_result(result, as_json=args.json)
-    return 0
+    return _console.deliver(result, args, dpi=200)
 
 
 COMMANDS = {

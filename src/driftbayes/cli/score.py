@@ -93,10 +93,7 @@ def _score_ensembles(args: argparse.Namespace) -> int:
     how = {name: value for name, value in _options.reading_options(args).items() if name in _SHARED}
     how["errors"] = args.errors or "drifters"
     result = score_ensembles(tracks, named, leads=args.leads, seed=args.seed, **how)
-    if args.figure is not None:
-        _console.save_figure(result.plot(), args.figure)
-    _console.print_result(result, as_json=args.json)
-    return 0
+    return _console.deliver(result, args)
 
 
 def _check_no_model_options(args: argparse.Namespace) -> None:

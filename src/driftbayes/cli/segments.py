@@ -46,13 +46,7 @@ def _run(args: argparse.Namespace) -> int:
             scales=scales,
             progress=progress,
         )
-    if args.output is not None:
-        result.save(args.output)
-        _console.note(f"wrote {args.output}")
-    if args.figure is not None:
-        _console.save_figure(result.plot(), args.figure)
-    _console.print_result(result, as_json=args.json)
-    return 0
+    return _console.deliver(result, args)
 
 
 COMMANDS = {

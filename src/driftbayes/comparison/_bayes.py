@@ -138,7 +138,7 @@ class Comparison(Described):
 
     def __getitem__(self, model: str) -> Evidence:
         """Return the evidence of one model."""
-        if model not in self.evidences:
+        if not (isinstance(model, str) and model in self.evidences):
             near = did_you_mean(model, tuple(self.evidences))
             msg = f"no model {model!r} in this comparison of {', '.join(self.evidences)}{near}"
             raise DriftbayesError(msg)

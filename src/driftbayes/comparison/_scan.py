@@ -31,7 +31,7 @@ from driftbayes.comparison._consistency import (
 from driftbayes.comparison._dataset import scan_from_dataset
 from driftbayes.comparison._hypotheses import check_names, check_prior_probabilities
 from driftbayes.data._sampling import WHOLE, Cut, Displacements, snap_taus
-from driftbayes.data._trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import (
     Batch,
@@ -77,7 +77,7 @@ class Scan(Described):
 
     def evidences(self, model: str) -> list[Evidence]:
         """Return the evidences of one model along tau."""
-        return [comparison.evidences[model] for comparison in self.comparisons]
+        return [comparison[model] for comparison in self.comparisons]
 
     @cached_property
     def consistency(self) -> dict[str, dict[str, ConsistentRange | None]]:
@@ -219,6 +219,7 @@ def scan_hypotheses(
         progress: Called with the stage, the number done and the total.
         **options: Options of a method given by name.
     """
+    check_tracks(trajectories)
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
     chosen = as_method(method, **options)

@@ -25,6 +25,7 @@ from driftbayes._representation import Described, number
 from driftbayes._typing import FloatArray, Progress
 from driftbayes.comparison._hypotheses import check_names, model_pairs
 from driftbayes.data._sampling import Displacements
+from driftbayes.data._trajectories import as_numbers
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import (
     Batch,
@@ -238,11 +239,11 @@ def prior_sensitivity(
         **options: Options of a method given by name.
     """
     check_names(hypotheses)
-    scale = np.asarray(factors, dtype=np.float64)
+    scale = as_numbers("factors", factors)
     if len(hypotheses) < 2:
         raise DriftbayesError("the sensitivity of ln K needs two or more models, got 1; add one")
     if scale.ndim != 1 or not scale.size or not (np.isfinite(scale) & (scale > 0)).all():
-        raise DriftbayesError(f"factors must be positive numbers, got {list(factors)}")
+        raise DriftbayesError(f"factors must be positive numbers, got {scale.tolist()}")
     groups = tuple(map(tuple, parameter_groups(hypotheses)))
     if not groups:
         names = ", ".join(hypothesis.name for hypothesis in hypotheses)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
 from driftbayes._representation import Card, Table, number
 from driftbayes._typing import FloatArray, IntArray, Progress
@@ -69,8 +70,7 @@ def map_regions(
     """
     if not (np.isfinite(cell) and cell > 0):
         raise DriftbayesError(f"the side of a cell must be positive, got {cell}")
-    if min_windows < 1:
-        raise DriftbayesError(f"min_windows must be 1 or more, got {min_windows}")
+    min_windows = whole(min_windows, "min_windows", 1)
     if trajectories.n_dim != 2:
         raise DriftbayesError(not_a_plane(trajectories.n_dim))
     place = trajectories.positions if trajectories.lonlat is None else trajectories.lonlat

@@ -4,17 +4,24 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes._magnitudes import whole
+from driftbayes._magnitudes import as_plain, whole
 from driftbayes._representation import Described
 from driftbayes._typing import FloatArray, IntArray
-from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories, check_tracks, checked_period
+from driftbayes.data._trajectories import (
+    GRID_TOLERANCE,
+    Trajectories,
+    as_numbers,
+    check_tracks,
+    checked_period,
+)
 from driftbayes.data._units import TIME, in_units, readable, times_in
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, shown
 
 if TYPE_CHECKING:
     from driftbayes.data.tangent import Ground
@@ -133,14 +140,15 @@ class Displacements(Described):
         `period`, the length of the domain along each axis (None: not periodic). All particles
         start at the same time.
         """
-        array = np.asarray(dx, dtype=np.float64)
+        array = as_numbers("dx", dx)
         if array.ndim != 3:
             raise DriftbayesError(
                 f"dx has {array.ndim} axes, expected (particle, step, dim); "
                 "to compare many data sets call once for each"
             )
-        if not (np.isfinite(tau) and tau > 0):
-            raise DriftbayesError(f"tau must be a positive number, got {tau}")
+        tau = as_plain(tau)
+        if not (isinstance(tau, int | float) and isfinite(tau) and tau > 0):
+            raise DriftbayesError(f"tau must be a positive number, got {shown(tau)}")
         if not np.isfinite(array).all():
             msg = "dx holds NaN or infinity; cut the trajectories at gaps with displacements()"
             raise DriftbayesError(msg)
@@ -436,7 +444,7 @@ def _sampled_rows(
     trajectories: Trajectories, tau: float | str | None
 ) -> tuple[IntArray, IntArray | None, float | None]:
     """Find rows at multiples of tau, their number on that grid, and the exact tau."""
-    if tau is None or tau == "all":
+    if tau is None or (isinstance(tau, str) and tau == "all"):
         return np.flatnonzero(trajectories.observed), None, None
     stride, actual = stride_of(trajectories, tau)
     if trajectories.whole.all():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes._typing import FloatArray
-from driftbayes.errors import DriftbayesError, did_you_mean, nearest
+from driftbayes.errors import DriftbayesError, did_you_mean, expect, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,6 +154,9 @@ def from_frame(
     """Return arguments of `Trajectories` from a table; see `Trajectories.from_dataframe`."""
     import pandas as pd
 
+    expect(frame, pd.DataFrame, "frame", "a pandas DataFrame")
+    wanted = "names by role, for example {'id': 'track'}"
+    expect(columns, Mapping | None, "columns", wanted)
     present, named = [str(name) for name in frame.columns], dict(columns or {})
     beside = {axis: str(named.pop(axis)) for axis in LONLAT if named.get(axis)}
     for axis, name in beside.items():

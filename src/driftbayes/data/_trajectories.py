@@ -72,6 +72,8 @@ class Trajectories(Described):
                 object.__setattr__(self, name, _read_only(getattr(self, name), np.float64))
         object.__setattr__(self, "row_sizes", _read_only(self.row_sizes, np.int64))
         object.__setattr__(self, "ids", np.atleast_1d(np.asarray(self.ids)))
+        for name in ("length_unit", "time_unit"):
+            expect(getattr(self, name), str, name, "text, for example 'm'; empty if unknown")
         self._check_shapes()
         self._check_values()
 
@@ -88,7 +90,7 @@ class Trajectories(Described):
         """Make trajectories from a (particle, time, dim) array, or a list of (time, dim) arrays.
 
         Args:
-            x: Positions; NaN marks a missing fix.
+            x: Positions; NaN or a mask marks a missing position.
             dt: Recording interval, in `time_unit` or with its own unit; or give `times`.
             times: One array of times shared by all particles, or one per particle.
             ids: Names of the particles, by default 0, 1, 2, ...
@@ -106,10 +108,11 @@ class Trajectories(Described):
                 raise DriftbayesError(f"dt must be a positive number, got {dt}")
             stamps = [np.arange(n) * step for n in row_sizes]
         else:
-            stamps = _as_stamps(times, row_sizes)
+            stamps = _per_track("times", times, row_sizes, "time")
         noise = attributes.pop("position_sd", None)
         if noise is not None:
-            attributes["position_sd"] = np.concatenate([np.asarray(s, float) for s in noise])
+            errors = _per_track("position_sd", noise, row_sizes, "error")
+            attributes["position_sd"] = np.concatenate(errors)
         return cls(
             positions=np.concatenate(tracks),
             times=np.concatenate(stamps),
@@ -240,6 +243,34 @@ class Trajectories(Described):
     def segments(self, tau: float | str, **options: Any) -> Any:
         """Find where each track changes; see `driftbayes.segments`."""
         return public("segments")(self, tau, **options)
+
+    def field(self, tau: float | str, **options: Any) -> Any:
+        """Fit smooth fields of diffusivity and flow; see `driftbayes.field`."""
+        return public("field")(self, tau, **options)
+
+    def presence(self, horizons: ArrayLike | str, space: Any, **options: Any) -> Any:
+        """Predict positions in a map or field; see `driftbayes.presence`."""
+        return public("presence")(self, horizons, space, **options)
+
+    def recommend(self, tau: float | str, horizons: ArrayLike | str, **options: Any) -> Any:
+        """Recommend parameters for a simulator at a time horizon; see `driftbayes.recommend`."""
+        return public("recommend")(self, tau, horizons, **options)
+
+    def backtest(self, tau: float | str, horizons: ArrayLike | str, **options: Any) -> Any:
+        """Score forecasts from earlier times; see `driftbayes.backtest`."""
+        return public("backtest")(self, tau, horizons, **options)
+
+    def diagnose(self, **options: Any) -> Any:
+        """Compute diagnostics without a model; see `driftbayes.diagnose`."""
+        return public("diagnose")(self, **options)
+
+    def qc(self, checks: Any = ()) -> Any:
+        """Inspect the quality of the data, without changing them; see `driftbayes.qc`."""
+        return public("qc")(self, checks)
+
+    def save(self, path: Any) -> None:
+        """Write the trajectories; see `driftbayes.write_trajectories`."""
+        public("write_trajectories")(self, path)
 
     def report(self, path: Any, **options: Any) -> Any:
         """Write a self-contained HTML report; see `driftbayes.write_report`."""
@@ -836,11 +867,12 @@ def _read_only(array: ArrayLike, dtype: type) -> NDArray[Any]:
 
 def _as_tracks(x: ArrayLike | Sequence[ArrayLike]) -> list[FloatArray]:
     if isinstance(x, np.ndarray) or (hasattr(x, "ndim") and hasattr(x, "shape")):
-        array = np.asarray(x, dtype=np.float64)
+        array = as_numbers("x", x)
         if array.ndim != 3:
             raise DriftbayesError(f"x has {array.ndim} axes, expected (particle, time, dim)")
         return list(array)
-    tracks = [np.asarray(track, dtype=np.float64) for track in x]  # type: ignore[union-attr]
+    expect(x, Iterable, "x", "an array (particle, time, dim) or a list of arrays (time, dim)")
+    tracks = [as_numbers("x", track) for track in x]  # type: ignore[union-attr]
     if not tracks:
         raise DriftbayesError("there are no trajectories; expected at least one position")
     for i, track in enumerate(tracks):
@@ -854,15 +886,45 @@ def _as_tracks(x: ArrayLike | Sequence[ArrayLike]) -> list[FloatArray]:
     return tracks
 
 
-def _as_stamps(times: Any, row_sizes: IntArray) -> list[FloatArray]:
-    if len(times) == 0:
-        raise DriftbayesError("times is empty; expected one time per position")
-    if np.ndim(times[0]) == 0:
-        shared = np.asarray(times, dtype=np.float64)
-        if (row_sizes != len(shared)).any():
-            raise DriftbayesError(
-                f"times has {len(shared)} entries, but trajectories have {row_sizes.min()} to "
+def _per_track(name: str, values: Any, row_sizes: IntArray, what: str) -> list[FloatArray]:
+    """Return one array per trajectory, of its length; a single one is shared by all."""
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        wanted = f"one {what} per position, in one array per trajectory"
+        raise DriftbayesError(f"{name} must be {wanted}, got {shown(values)}")
+    if len(values) == 0:
+        raise DriftbayesError(f"{name} is empty; expected one {what} per position")
+    is_shared = np.ndim(next(iter(values))) == 0
+    found = [as_numbers(name, part) for part in ([values] if is_shared else values)]
+    found *= len(row_sizes) if is_shared else 1
+    if len(found) != len(row_sizes):
+        msg = f"{name} has {len(found)} arrays, but there are {len(row_sizes)} trajectories"
+        raise DriftbayesError(f"{msg}; give one array per trajectory")
+    for array, n in zip(found, row_sizes.tolist(), strict=True):
+        if array.shape == (n,):
+            continue
+        text = f"{name} has shape {array.shape}, expected {(n,)}, one row per position"
+        if is_shared:
+            text = (
+                f"{name} has {len(array)} entries, but trajectories have {row_sizes.min()} to "
                 f"{row_sizes.max()} positions; give one array per trajectory"
             )
-        return [shared] * len(row_sizes)
-    return [np.asarray(stamp, dtype=np.float64) for stamp in times]
+        raise DriftbayesError(text)
+    return found
+
+
+def as_numbers(name: str, values: Any) -> FloatArray:
+    """Return real numbers; masked ones are missing."""
+    array = np.asarray(values)
+    advice = ""
+    if array.dtype.kind == "c":
+        advice = "; give x and y as two coordinates: np.stack([z.real, z.imag], axis=-1)"
+    elif array.dtype.kind in "mM" or any(hasattr(v, "isoformat") for v in array.ravel()[:1]):
+        advice = "; give numbers and their time_unit, or read a table with dates"
+    else:
+        try:
+            if np.ma.isMaskedArray(values):
+                return np.ma.filled(values.astype(np.float64), np.nan)
+            return np.asarray(array, dtype=np.float64)
+        except (TypeError, ValueError):
+            pass
+    raise DriftbayesError(f"{name} must hold real numbers, got {array.dtype} values{advice}")

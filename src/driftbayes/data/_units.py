@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes._magnitudes import checked
+from driftbayes._magnitudes import as_plain, checked
 from driftbayes._representation import number
 from driftbayes._typing import FloatArray
 from driftbayes.errors import DriftbayesError, did_you_mean, shown
@@ -112,8 +112,7 @@ def in_units(value: Any, what: Dimension, units: Units | None, name: str) -> flo
             raise DriftbayesError(f"{wanted}, got {value[:80]!r}")
         size = checked(size, name) if isfinite(size) else size
         return converted(size, unit, what, units, name)
-    if isinstance(value, np.generic | np.ndarray) and value.size == 1:
-        value = value.item()
+    value = as_plain(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise DriftbayesError(f"{wanted}, got {shown(value)}")
     return float(value)
@@ -183,7 +182,7 @@ def times_in(values: Any, units: Units | None, name: str) -> list[float]:
         if ":" in values:
             return _times_between(values, units, name)
         values = values.split(",")
-    elif isinstance(values, int | float) or not isinstance(values, Iterable):
+    elif isinstance(as_plain(values), int | float | bytes) or not isinstance(values, Iterable):
         values = [values]
     return [in_units(value, TIME, units, name) for value in values]
 

@@ -9,7 +9,7 @@ from scipy.fft import next_fast_len
 from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._sampling import Displacements, sampled_runs, stride_of
-from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories
+from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories, check_tracks
 from driftbayes.data._units import SPEED, TIME, in_units, readable, unit_of
 from driftbayes.errors import DriftbayesError
 
@@ -188,6 +188,7 @@ def data_scales(trajectories: Trajectories, tau: float | None = None) -> Scales:
         trajectories: Positions of the particles.
         tau: Sampling time; by default the recording interval.
     """
+    check_tracks(trajectories)
     dt = trajectories.recording_interval
     if tau is None or dt is None:
         return _scales(trajectories)[0]

@@ -198,6 +198,7 @@ class AveragedFit(Described, Saved):
         return max(self.log_evidences, key=lambda name: self.log_evidences[name])
 
     @cached_property
+    @np.errstate(under="ignore")
     def weights(self) -> FloatArray:
         """Posterior probability of each member."""
         probabilities = self.probabilities
@@ -278,6 +279,7 @@ class AveragedFit(Described, Saved):
         return [np.concatenate(values)[order] for values in out]
 
     def _checked(self, points: ArrayLike) -> FloatArray:
+        """Convert points to an array, and check its shape."""
         x, n_dim = np.asarray(points, dtype=np.float64), self.splines.n_dim
         if x.ndim != 2 or x.shape[1] != n_dim or not np.isfinite(x).all():
             msg = f"points must be finite, of shape (point, {n_dim}), got shape {x.shape}"

@@ -104,10 +104,12 @@ def _card(
 
 
 def _roughness(result: AveragedFit) -> str:
+    """Format the roughness of the fields."""
     return f"{number(result.roughness, 2)} (95 % of the steps have less)"
 
 
 def _density(result: FieldFit) -> str:
+    """Name the density of the steps."""
     if not isinstance(result._problem, TransitionSteps):
         return "local Gaussian steps"
     cells = " × ".join(str(n) for n in result._problem.grid.shape)
@@ -115,6 +117,7 @@ def _density(result: FieldFit) -> str:
 
 
 def _evidence_table(result: AveragedFit, names: tuple[str, ...], units: tuple[float, ...]) -> Table:
+    """Tabulate evidences, probabilities, and the most probable amplitudes and length."""
     rows = []
     for name, log_evidence in result.log_evidences.items():
         best = best_member([member for member in result.members if member.name == name])
@@ -160,6 +163,7 @@ def _by_component(fields: dict[str, FloatArray]) -> dict[str, FloatArray]:
 
 
 def _unit(result: AveragedFit, power: int, time: int = -1) -> str:
+    """Return a unit from powers of length and time."""
     return Parameter("", "", power, time).unit(*result.units)
 
 
@@ -181,6 +185,7 @@ def flight_dataset(result: FlightFit) -> "xr.Dataset":
 
 
 def _flight_fields(result: AveragedFit) -> list[_Field]:
+    """List the fields of random flight."""
     return [
         ("sigma", _unit(result, 1), "standard deviation of the velocity"),
         ("memory_time", _unit(result, 0, 1), "memory time of the velocity"),
@@ -189,6 +194,7 @@ def _flight_fields(result: AveragedFit) -> list[_Field]:
 
 
 def _flow_fields(result: AveragedFit) -> list[_Field]:
+    """List the components of the flow."""
     return [
         (f"flow_{axis}", _unit(result, 1), f"mean flow along {axis}")
         for axis in "xy"[: result.splines.n_dim]

@@ -136,6 +136,7 @@ def _step_roughness(local: LocalSteps, member: Member, tau: float) -> FloatArray
 
 
 def _roughness(local: LocalSteps, members: Sequence[Member], tau: float) -> float:
+    """Return the 95 % quantile over steps of the roughness at the mode."""
     size = _step_roughness(local, best_member(members), tau)
     order = np.argsort(size)
     reached = np.cumsum(local.data.n[order]) >= 0.95 * local.data.n.sum()

@@ -15,7 +15,7 @@ $r = \Delta X - u\tau$, which is exact in one dimension, then half a step with t
 density of a step is that of y times
 $|\partial y/\partial\Delta X| = \det(I - \tau\nabla u/2)\, g^{d-1}/\sigma(x + \Delta X - u\tau/2)$,
 $g = |y|/|r|$, where σ or u is constant, as in every hypothesis: it integrates to one. y is Gaussian
-given the earlier steps: a Kalman filter (`kernels.random_flight`) computes the likelihood, and one
+given the earlier steps: a Kalman filter (`_kernels.random_flight`) computes the likelihood, and one
 backward pass its derivatives with respect to all fields. With constant fields it is the
 `langevin+mean` model.
 """

@@ -24,10 +24,15 @@ def step_coefficients(tau: float, x: FloatArray) -> tuple[FloatArray, FloatArray
         x: τ/T of each step.
     """
     fall = np.exp(-x)
-    mean, mean_slope = _ratio(x, [0.0] + [-((-1.0) ** k) / factorial(k) for k in _RANGE], 1)
-    far, far_slope = _ratio(x, [0.0, 0.0] + [(-1.0) ** k / factorial(k) for k in _RANGE[1:]], 2)
-    cube = [(4 * (-1.0) ** k - (-2.0) ** k) / factorial(k) for k in _RANGE[2:]]
-    spread, spread_slope = _ratio(x, [0.0, 0.0, 0.0, *cube], 2)
+    large = np.maximum(x, _SMALL)
+    e = np.exp(-large)
+    series = [-((-1.0) ** k) / factorial(k) for k in _RANGE]
+    mean, mean_slope = _ratio(x, 1, series, (1 - e, e))
+    series = [(-1.0) ** k / factorial(k) for k in _RANGE[1:]]
+    far, far_slope = _ratio(x, 2, series, (large - 1 + e, 1 - e))
+    series = [0.0, *((4 * (-1.0) ** k - (-2.0) ** k) / factorial(k) for k in _RANGE[2:])]
+    closed = (2 * large - 3 + 4 * e - e**2, 2 - 4 * e + 2 * e**2)
+    spread, spread_slope = _ratio(x, 2, series, closed)
     c, c_slope = tau * mean, tau * mean_slope
     # (1 - a)²/x = x mean².
     mixed, mixed_slope = tau * x * mean**2, tau * (mean**2 + 2 * x * mean * mean_slope)
@@ -36,19 +41,21 @@ def step_coefficients(tau: float, x: FloatArray) -> tuple[FloatArray, FloatArray
     return np.stack(values, axis=-1), np.stack(slopes, axis=-1)
 
 
-def _ratio(x: FloatArray, series: list[float], power: int) -> tuple[FloatArray, FloatArray]:
-    """Return f(x)/x^power and derivative; f = 1-e^-x, x-1+e^-x or 2x-3+4e^-x-e^-2x."""
-    small = np.minimum(x, _SMALL)
-    terms = np.polynomial.Polynomial(series[power:])
+def _ratio(
+    x: FloatArray, power: int, series: list[float], closed: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Compute f(x)/x^power and its derivative.
+
+    Args:
+        x: Points.
+        power: Power of x.
+        series: Coefficients of the ratio in powers of x, for small x.
+        closed: f and its derivative for large x.
+    """
+    small, large = np.minimum(x, _SMALL), np.maximum(x, _SMALL)
+    terms = np.polynomial.Polynomial(series)
     value, slope = terms(small), terms.deriv()(small)
-    large = np.maximum(x, _SMALL)
-    fall = np.exp(-large)
-    if power == 1:
-        f, f_slope = 1 - fall, fall
-    elif len(series) > 3 and series[2] != 0:
-        f, f_slope = large - 1 + fall, 1 - fall
-    else:
-        f, f_slope = 2 * large - 3 + 4 * fall - fall**2, 2 - 4 * fall + 2 * fall**2
+    f, f_slope = closed
     far = f / large**power
     far_slope = f_slope / large**power - power * f / large ** (power + 1)
     return np.where(x < _SMALL, value, far), np.where(x < _SMALL, slope, far_slope)

@@ -373,6 +373,7 @@ class FokkerPlanck:
 
 
 def _check_time(time: float) -> None:
+    """Raise an error unless a time is zero or more."""
     if not (np.isfinite(time) and time >= 0):
         raise DriftbayesError(f"time must be zero or more, got {time}")
 

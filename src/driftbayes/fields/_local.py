@@ -231,4 +231,5 @@ def _with_constant(by_coefficient: FloatArray, part: slice) -> FloatArray:
 
 
 def _with_constants(curvature: FloatArray, rows: slice, columns: slice) -> FloatArray:
+    """Add the rows and columns of the constants to second derivatives by the coefficients."""
     return _with_constant(_with_constant(curvature, rows).T, columns).T

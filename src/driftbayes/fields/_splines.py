@@ -78,6 +78,7 @@ class Splines:
         return out
 
     def _along(self, axis: int, x: FloatArray, order: int) -> FloatArray:
+        """Evaluate the splines along one axis, or their derivatives."""
         n, step = self.n_intervals[axis], self.spacing[axis]
         knots = self.low[axis] + step * np.arange(-_DEGREE, n + _DEGREE + 1)
         inside = np.clip(x, self.low[axis], self.high[axis])
@@ -130,6 +131,7 @@ class Splines:
 
     @cached_property
     def _laplacian(self) -> FloatArray:
+        """L, the sum of squared first differences."""
         out: FloatArray = np.zeros((1, 1))
         for n, step in zip(self.n_intervals, self.spacing, strict=True):
             difference = np.diff(np.eye(n + _DEGREE), axis=0) / step

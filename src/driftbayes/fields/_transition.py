@@ -194,10 +194,12 @@ class TransitionSteps(DifferencedProblem):
         return out, chain, q
 
     def _blocks(self) -> list[slice]:
+        """Divide the start cells into blocks."""
         n = len(self._cells)
         return [slice(i, min(i + _WIDTH, n)) for i in range(0, n, _WIDTH)]
 
     def _evolve(self, block: slice, chain: tuple[FloatArray, ...], out: FloatArray) -> None:
+        """Compute the probabilities of all cells for one block of start cells."""
         stay, incoming, _, weights = chain
         cells = self._cells[block]
         part = np.empty((len(out), len(cells)))

@@ -1,17 +1,16 @@
 """Data sets prepared for inference."""
 
-__all__ = ["AnyData", "Batch", "DirectData"]
+__all__ = ["AnyData", "Batch"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
 
-from driftbayes._typing import FloatArray
 from driftbayes.data._sampling import Displacements
 from driftbayes.data._units import readable
 from driftbayes.errors import DriftbayesError
@@ -21,6 +20,7 @@ from driftbayes.likelihood import (
     SecondMoments,
     SummedDisplacements,
 )
+from driftbayes.likelihood._direct import AbstractDirect
 from driftbayes.likelihood._engines import Engine, MomentsEngine
 from driftbayes.likelihood._moments import stack_moments
 from driftbayes.models import AbstractModel, Needs, Preparation, as_template, preparation
@@ -30,46 +30,7 @@ Moments: TypeAlias = SecondMoments | ChannelMoments
 AnyDisplacements: TypeAlias = Displacements | ReducedDisplacements | SummedDisplacements
 
 
-@runtime_checkable
-class DirectData(Engine, Protocol):
-    """Data that compute their own density and act as their own engine."""
-
-    @property
-    def length_unit(self) -> str:
-        """Name of the unit of length."""
-        ...
-
-    @property
-    def time_unit(self) -> str:
-        """Name of the unit of time."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the data, tau and units."""
-        ...
-
-    @property
-    def n_particles(self) -> int:
-        """Number of particles."""
-        ...
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps in the longest run."""
-        ...
-
-    @property
-    def n_displacements(self) -> int:
-        """Number of data."""
-        ...
-
-    def log_densities(self, model: AbstractModel, values: Mapping[str, FloatArray]) -> FloatArray:
-        """Compute ln p of the data under a model, for each value of its parameters."""
-        ...
-
-
-AnyData: TypeAlias = AnyDisplacements | DirectData
+AnyData: TypeAlias = AnyDisplacements | AbstractDirect
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,18 +54,23 @@ class Batch:
     is_stacked: bool = False
     unit_names: tuple[str, str] = ("", "")
     source: tuple[AnyDisplacements, Needs, EngineName] | None = None
-    direct: DirectData | None = None
+    direct: AbstractDirect | None = None
     _engines: dict[Any, Engine] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
         cls,
-        data: AnyData,
+        data: "AnyData | Batch",
         engine: Any = "auto",
         model: AbstractModel | type[AbstractModel] | None = None,
     ) -> "Batch":
-        """Prepare one data set for a model; models with the same requirements share the result."""
-        if isinstance(data, DirectData):
+        """Prepare one data set for a model, unless it is prepared.
+
+        Models with the same requirements share the result.
+        """
+        if isinstance(data, Batch):
+            return data
+        if isinstance(data, AbstractDirect):
             units = (data.length_unit, data.time_unit)
             return cls(None, (data.tau,), (data.fingerprint,), unit_names=units, direct=data)
         needs = Needs()

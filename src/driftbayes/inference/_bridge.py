@@ -12,8 +12,9 @@ from driftbayes._typing import FloatArray
 from driftbayes.errors import Status
 from driftbayes.inference._chains import ChainDraws, autocorrelation_time, sample_chains
 from driftbayes.inference._log_sums import logsumexp
+from driftbayes.inference._metropolis import Cloud
 from driftbayes.inference._samples import Estimate
-from driftbayes.inference._target import AbstractTarget, Guide
+from driftbayes.inference._target import AbstractTarget
 
 # A third of the draws is used with a Gaussian fitted to another third.
 _THIRDS = 3
@@ -30,7 +31,7 @@ _MAX_DISAGREEMENT = 18.4
 
 
 def bridge(
-    target: AbstractTarget, guide: Guide | None, rng: np.random.Generator, **sizes: int
+    target: AbstractTarget, guide: Cloud | None, rng: np.random.Generator, **sizes: int
 ) -> Estimate:
     r"""Estimate the evidence from Markov chains by Meng & Wong's (1996) optimal bridge.
 
@@ -83,7 +84,7 @@ def _log_ratios(
     at_draws, at_proposals = [], []
     for i in range(_THIRDS):
         fitted = parts[i].reshape(-1, n_dim)
-        met, value = parts[(i + 1) % _THIRDS].reshape(-1, n_dim), values[(i + 1) % _THIRDS]
+        tested, value = parts[(i + 1) % _THIRDS].reshape(-1, n_dim), values[(i + 1) % _THIRDS]
         mean = fitted.mean(axis=0)
         try:
             factor = np.linalg.cholesky(np.cov(fitted, rowvar=False).reshape(n_dim, n_dim))
@@ -91,22 +92,18 @@ def _log_ratios(
             # No Gaussian can be fitted to chains that never moved.
             return np.full((_THIRDS, n_chains, size), np.nan), np.full((_THIRDS, 1), np.nan)
         log_volume = np.sum(np.log(np.diag(factor))) + 0.5 * n_dim * np.log(2 * np.pi)
-        away = met - mean
+        away = tested - mean
         whitened = solve_triangular(factor, away.T, lower=True)
-        proposed = rng.normal(size=(_PROPOSALS * len(met), n_dim))
+        proposed = rng.normal(size=(_PROPOSALS * len(tested), n_dim))
         steps = proposed @ factor.T
-        log_p = _log_joint(target, mean + np.concatenate([-away, steps, -steps]))
-        mirrored, ahead, behind = np.split(log_p, [len(met), len(met) + len(steps)])
+        points = mean + np.concatenate([-away, steps, -steps])
+        log_p = np.add(*target.log_densities(points))
+        mirrored, ahead, behind = np.split(log_p, [len(tested), len(tested) + len(steps)])
         log_q = [-0.5 * np.sum(w**2, axis=0) - log_volume for w in (whitened, proposed.T)]
         symmetric = np.logaddexp(value.reshape(-1), mirrored) - np.log(2)
         at_draws.append((symmetric - log_q[0]).reshape(value.shape))
         at_proposals.append(np.logaddexp(ahead, behind) - np.log(2) - log_q[1])
     return np.stack(at_draws), np.stack(at_proposals)
-
-
-def _log_joint(target: AbstractTarget, z: FloatArray) -> FloatArray:
-    log_prior, log_likelihood = target.log_densities(z)
-    return log_prior + log_likelihood
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +158,11 @@ def _cross(at_draws: FloatArray, at_proposals: FloatArray, effective: float) -> 
 
 
 def _estimate(chains: ChainDraws, at_draws: FloatArray, at_proposals: FloatArray) -> Estimate:
+    """Estimate ln Z and its error from the ratios of all thirds, and check the chains."""
     rhat, ess = float(np.max(chains.rhat)), float(np.min(chains.ess))
     diagnostics = {"rhat": rhat, "ess": ess, "acceptance": chains.acceptance}
     log_evidence = error = float("nan")
-    status, doubts = Status.OK, [*_doubts_of_chains(rhat, ess)]
+    status, problems = Status.OK, [*_chain_problems(rhat, ess)]
     if np.isfinite(at_draws).all() and np.isfinite(at_proposals).any():
         effective = at_draws[0].size * min(1.0, ess / chains.n_draws)
         thirds = [_cross(*ratios, effective) for ratios in zip(at_draws, at_proposals, strict=True)]
@@ -178,10 +176,10 @@ def _estimate(chains: ChainDraws, at_draws: FloatArray, at_proposals: FloatArray
             "overlap": min(third.overlap for third in thirds),
             "disagreement": float(np.sum((values - common) ** 2 / variances)),
         }
-        doubts += _doubts_of_thirds(thirds, values, diagnostics["disagreement"])
-        status = Status.SAMPLER_NOT_CONVERGED if any(bad for bad, _ in doubts) else Status.OK
+        problems += _third_problems(thirds, values, diagnostics["disagreement"])
+        status = Status.SAMPLER_NOT_CONVERGED if any(bad for bad, _ in problems) else Status.OK
     else:
-        status, doubts = Status.NOT_FINITE, [(True, Status.NOT_FINITE.advice)]
+        status, problems = Status.NOT_FINITE, [(True, Status.NOT_FINITE.advice)]
     return Estimate(
         log_evidence=log_evidence,
         log_evidence_err=error,
@@ -191,7 +189,7 @@ def _estimate(chains: ChainDraws, at_draws: FloatArray, at_proposals: FloatArray
         n_evaluations=chains.n_evaluations + at_draws.size + 2 * at_proposals.size,
         status=status,
         diagnostics=diagnostics,
-        warnings=tuple(words for _, words in doubts),
+        warnings=tuple(text for _, text in problems),
     )
 
 
@@ -208,7 +206,7 @@ def _variances(thirds: list[_Crossing]) -> FloatArray:
     return np.maximum(variances, np.finfo(float).eps ** 2)
 
 
-def _doubts_of_chains(rhat: float, ess: float) -> Iterator[tuple[bool, str]]:
+def _chain_problems(rhat: float, ess: float) -> Iterator[tuple[bool, str]]:
     """Yield, for each problem of the chains, whether the result is unusable, and a warning."""
     if not rhat <= _RHAT_DOUBTFUL:
         yield (
@@ -224,7 +222,7 @@ def _doubts_of_chains(rhat: float, ess: float) -> Iterator[tuple[bool, str]]:
         )
 
 
-def _doubts_of_thirds(
+def _third_problems(
     thirds: list[_Crossing], values: FloatArray, disagreement: float
 ) -> Iterator[tuple[bool, str]]:
     """Yield the same for each problem of the thirds."""

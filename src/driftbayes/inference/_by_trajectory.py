@@ -8,7 +8,6 @@ from driftbayes._typing import FloatArray
 from driftbayes.data._sampling import Displacements
 from driftbayes.inference._formulas import Rows
 from driftbayes.inference._hypothesis import Hypothesis, check_plain
-from driftbayes.likelihood._gaussian import gaussian_log_density
 from driftbayes.models._prepare import make_engine
 
 # Memory for the sums of the parameter values in one call, in bytes.
@@ -44,9 +43,5 @@ def log_likelihood_per_trajectory(
     for low in range(0, len(theta), at_once):
         part = slice(low, low + at_once)
         with np.errstate(all="ignore"):
-            sums = engine.sums(Rows(hypothesis, theta[part]))
-            quadratic = np.trace(sums.products, axis1=2, axis2=3)
-            found[part] = gaussian_log_density(
-                n_dim * sums.n, n_dim * sums.log_det, quadratic, np.ones(()), np
-            )
-    return np.where(np.isnan(found), -np.inf, found)
+            found[part] = engine.sums(Rows(hypothesis, theta[part])).log_densities(n_dim)
+    return found

@@ -8,8 +8,8 @@ import numpy as np
 
 from driftbayes._typing import FloatArray
 from driftbayes.errors import DriftbayesError
-from driftbayes.inference._metropolis import Cloud, fit_cloud, move, start_chains
-from driftbayes.inference._target import AbstractTarget, Guide
+from driftbayes.inference._metropolis import Chains, Cloud, fit_cloud, move
+from driftbayes.inference._target import AbstractTarget
 
 # Distance of the starts from the centre of the guide, relative to that of draws.
 _START_SPREAD = 2.0
@@ -59,19 +59,20 @@ class ChainDraws:
         return self.n_draws / np.array(times)
 
     def _series(self) -> list[FloatArray]:
+        """Return the chains of each parameter and, last, of the log-joint."""
         return [*np.moveaxis(self.z, -1, 0), self.log_joint]
 
 
 def sample_chains(
     target: AbstractTarget,
-    guide: Guide | None,
+    guide: Cloud | None,
     rng: np.random.Generator,
     *,
     n_chains: int = 32,
     n_draws: int = 500,
     n_warmup: int = 250,
 ) -> ChainDraws:
-    """Draw from a posterior by parallel Metropolis chains (`metropolis.move`).
+    """Draw from a posterior by parallel Metropolis chains (`_metropolis.move`).
 
     Proposals are fitted to the draws of all chains during the warm-up, and fixed after it. Chains
     that mix slowly make several moves between two draws.
@@ -83,8 +84,8 @@ def sample_chains(
 
     Args:
         target: Prior and likelihood.
-        guide: Approximate position of the posterior; chains start around it, twice as far out as
-            draws. If None, chains start at draws from the prior.
+        guide: Approximate mean and covariance of the posterior; chains start around it, twice as
+            far out as draws. If None, chains start at draws from the prior.
         rng: Random number generator.
         n_chains: Number of chains.
         n_draws: Draws kept of each chain.
@@ -96,7 +97,7 @@ def sample_chains(
             f"n_draws={n_draws}, n_warmup={n_warmup}"
         )
     cloud, start = _start(target, guide, n_chains, rng)
-    chains = start_chains(target, start)
+    chains = Chains.at(target, start)
     begin = 0
     for end in sorted({max(1, round(share * n_warmup)) for share in _REFITS}):
         positions = []
@@ -137,7 +138,7 @@ def _moves_per_draw(recent: FloatArray) -> int:
 
 
 def _start(
-    target: AbstractTarget, guide: Guide | None, n_chains: int, rng: np.random.Generator
+    target: AbstractTarget, guide: Cloud | None, n_chains: int, rng: np.random.Generator
 ) -> tuple[Cloud, FloatArray]:
     """Choose the first proposals, and the position at which each chain starts."""
     n_candidates = n_chains * _N_CANDIDATES
@@ -147,7 +148,7 @@ def _start(
         cloud = fit_cloud(prior, np.full(len(prior), 1 / len(prior)))
         z = prior[-n_candidates:]
     else:
-        cloud = Cloud(guide.center, guide.factor)
+        cloud = guide
         kicks = rng.normal(size=(n_candidates, target.n_dim))
         z = guide.center + _START_SPREAD * kicks @ guide.factor.T
     candidates = z.reshape(n_chains, _N_CANDIDATES, -1)

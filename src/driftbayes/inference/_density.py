@@ -16,9 +16,10 @@ from driftbayes._typing import FloatArray
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import _formulas as formulas
-from driftbayes.inference._batch import AnyData, Batch, DirectData
+from driftbayes.inference._batch import AnyData, Batch
 from driftbayes.inference._hypothesis import Hypothesis, points_at
 from driftbayes.inference._log_sums import logsumexp
+from driftbayes.likelihood._direct import AbstractDirect
 from driftbayes.likelihood._engines import Engine, FilterEngine
 from driftbayes.likelihood._gaussian import gaussian_log_density
 from driftbayes.models import AbstractModel
@@ -66,8 +67,15 @@ class Points:
         """Ln of the joint density of D and z."""
         return _no_nan(self.log_likelihood + (self.log_priors + self.log_jacobians).sum(axis=1))
 
+    @property
+    def integrand(self) -> FloatArray:
+        """Ln of the joint density of D and z; minus infinity where it cannot be normalised."""
+        values = self.free
+        return np.where(values < np.inf, values, -np.inf)
+
 
 def _no_nan(values: FloatArray) -> FloatArray:
+    """Replace NaN by minus infinity."""
     return np.where(np.isnan(values), -np.inf, values)
 
 
@@ -93,7 +101,7 @@ class Density:
     def terms(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Compute ln L, and count, log-determinant and quadratic form of its Gaussian terms."""
         engine = self.engine
-        if isinstance(engine, DirectData):
+        if isinstance(engine, AbstractDirect):
             return self._directly(engine, theta)
         with np.errstate(all="ignore"):
             if isinstance(engine, FilterEngine) and self.hypothesis.model.kind == "trajectories":
@@ -105,7 +113,7 @@ class Density:
         return _no_nan(fit), n, log_det, quadratic
 
     def _directly(
-        self, data: DirectData, theta: FloatArray
+        self, data: AbstractDirect, theta: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Compute `terms` for data that are their own engine, without Gaussian terms."""
         values = self.hypothesis.columns(theta)
@@ -123,8 +131,8 @@ class Density:
         numbers = formulas.evaluate(self.hypothesis, theta, formulas.trajectory_numbers)
 
         def compute(low: int, high: int) -> tuple[FloatArray, ...]:
-            some = rows.part(slice(low * n_components, high * n_components))
-            forms = engine.slot_forms(some).scalar(engine.n_dim, n_components)
+            chosen = rows.part(slice(low * n_components, high * n_components))
+            forms = engine.slot_forms(chosen).scalar(engine.n_dim, n_components)
             count = np.bincount(forms.pattern, minlength=len(forms.n)).astype(np.float64)
             fit = model.sum_over_trajectories(tuple(part[low:high] for part in numbers), forms)
             # Terms of the first component suffice for a scale to start from.
@@ -204,10 +212,8 @@ def class_probabilities(model: "models.Mixture", data: Displacements) -> FloatAr
     engine = density.engine
     assert isinstance(engine, FilterEngine)
     # `slot_forms` may sort the trajectories by their length.
-    sums, n_dim = engine.sums(formulas.Rows(density.hypothesis, theta)), engine.n_dim
-    quadratic = np.trace(sums.products, axis1=2, axis2=3)
-    logs = gaussian_log_density(n_dim * sums.n, n_dim * sums.log_det, quadratic, 1.0, np)
-    logs = _no_nan(logs) + np.asarray(model.log_weights)[:, None]
+    sums = engine.sums(formulas.Rows(density.hypothesis, theta))
+    logs = sums.log_densities(engine.n_dim) + np.asarray(model.log_weights)[:, None]
     return np.exp(logs - logsumexp(logs, axis=0))
 
 
@@ -239,6 +245,7 @@ def hypothesis_of(family: AbstractModel) -> Hypothesis:
 
 
 def _with_noise(model: AbstractModel, data: AnyData, noise_sd: float) -> Displacements:
+    """Add an error of every position to those of the data."""
     if model.kind != "summed" or not isinstance(data, Displacements):
         raise DriftbayesError(
             f"{model.name} takes no noise_sd with these data; add the option +noise to the model, "

@@ -119,7 +119,7 @@ def posterior_draws(
     """
     if n_draws != int(n_draws) or n_draws < 1:
         raise DriftbayesError(f"n_draws must be a whole number, 1 or more, got {n_draws}")
-    batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
+    batch = Batch.of(data, model=hypothesis.model)
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
     chosen = as_method(method, **options)
     check_drawable(hypothesis)
@@ -138,6 +138,7 @@ def posterior_draws(
 
 
 def _sampler_draws(record: Evidence, n: int, rng: np.random.Generator) -> FloatArray:
+    """Return draws of a sampler, drawn again at random if there are too few."""
     if record.draws is None or not np.isfinite(record.draws).all() or len(record.draws) == 0:
         raise DriftbayesError(
             f"no draws from the posterior of {record.name}: {record.status.advice}"
@@ -237,6 +238,7 @@ def to_datatree(
 
 
 def _check_data(draws: PosteriorDraws, data: object) -> None:
+    """Raise an error if the data are not those of the draws."""
     if not isinstance(data, Displacements):
         raise DriftbayesError(
             "a log-likelihood per trajectory needs the displacements themselves, got "
@@ -251,12 +253,14 @@ def _check_data(draws: PosteriorDraws, data: object) -> None:
 
 
 def _sample_coords(n: int) -> dict[str, Any]:
+    """Return the coordinates of one chain of n draws."""
     return {"chain": [0], "draw": np.arange(n)}
 
 
 def _parameters(
     draws: PosteriorDraws, theta: FloatArray, data: Displacements | None
 ) -> "xr.Dataset":
+    """Convert parameters, (draw, parameter), to a dataset."""
     import xarray as xr
 
     units = ("", "") if data is None else (data.length_unit, data.time_unit)
@@ -269,6 +273,7 @@ def _parameters(
 
 
 def _prior_theta(draws: PosteriorDraws, n: int, seed: int) -> FloatArray:
+    """Draw parameters from the prior."""
     keys = jax.random.split(jax.random.key(seed), len(draws.names))
     priors = draws.hypothesis.priors
     columns = [
@@ -295,6 +300,7 @@ def _observed(data: Displacements) -> "xr.Dataset":
 
 
 def _root_attributes(draws: PosteriorDraws, data: Displacements | None) -> dict[str, Any]:
+    """Return evidence, priors and provenance of the draws as attributes."""
     evidence = draws.evidence
     attributes = {
         "log_evidence": evidence.log_evidence,

@@ -85,7 +85,7 @@ def evidence_batch(
     **options: Any,
 ) -> list[Evidence]:
     """Compute evidences of several data sets, or of one data set under several priors."""
-    batch = data if isinstance(data, Batch) else Batch.of(data, model=hypotheses[0].model)
+    batch = Batch.of(data, model=hypotheses[0].model)
     chosen = as_method(method, **options)
     if hypotheses[0].model.kind == "sde":
         from driftbayes.sde._evidence import sde_evidences
@@ -169,7 +169,7 @@ def evidence_with_variants(
         seed: Random seed for sampling methods.
         **options: As for `evidence`.
     """
-    batch = data if isinstance(data, Batch) else Batch.of(data, model=hypothesis.model)
+    batch = Batch.of(data, model=hypothesis.model)
     chosen = as_method(method, **options)
     if hypothesis.model.kind == "sde":
         from driftbayes.sde._evidence import sde_variants
@@ -248,6 +248,7 @@ def is_exact(method: Method, hypothesis: Hypothesis, batch: Batch) -> TypeGuard[
 def _evidences(
     hypotheses: Sequence[Hypothesis], batch: Batch, method: Method, seed: int
 ) -> list[Evidence]:
+    """Compute the evidences by the given method."""
     if isinstance(method, Laplace):
         from driftbayes.inference._laplace import laplace_batch
 

@@ -81,9 +81,15 @@ def exact_batch(
     """Apply `exact` to several data sets, or to one data set under several priors."""
     if data.is_stacked and len(hypotheses) > 1:
         raise DriftbayesError("give several data sets or several priors, not both")
-    if len(hypotheses) == 1:
-        return _solve_all(hypotheses[0], data, tolerance)
-    return [_solve_all(hypothesis, data, tolerance)[0] for hypothesis in hypotheses]
+    if len(hypotheses) > 1:
+        return [exact(hypothesis, data, tolerance=tolerance) for hypothesis in hypotheses]
+    # Solve data sets together if possible, else one by one.
+    (hypothesis,) = hypotheses
+    records = dict(_solve_together(hypothesis, data, tolerance))
+    return [
+        records[i] if i in records else _solve(hypothesis, data, i, tolerance).record
+        for i in range(len(data))
+    ]
 
 
 def exact_log_evidences(
@@ -109,15 +115,6 @@ def exact_log_evidences(
         logs[i], errors[i] = record.log_evidence, record.log_evidence_err
         statuses[i] = record.status
     return LogEvidences(logs, errors, tuple(statuses))
-
-
-def _solve_all(hypothesis: Hypothesis, data: Batch, tolerance: float | None) -> list[Evidence]:
-    """Compute the evidences of all data sets, together if possible, else one by one."""
-    records = dict(_solve_together(hypothesis, data, tolerance))
-    return [
-        records[i] if i in records else _solve(hypothesis, data, i, tolerance).record
-        for i in range(len(data))
-    ]
 
 
 def _solve_together(
@@ -209,6 +206,7 @@ def is_integrable(hypothesis: Hypothesis, data: Batch) -> bool:
 
 
 def _count_left(density: Density) -> int:
+    """Count the parameters left for quadrature: all but a scale that is integrated out."""
     return len(density.hypothesis.names) - (scale_form(density) is not None)
 
 
@@ -224,6 +222,7 @@ class _Solution:
 
     @cached_property
     def record(self) -> Evidence:
+        """The evidence with the posterior of the parameters."""
         return _make_record(self.data, self.index, self.modes, self.quadrature, self.tolerance)
 
 
@@ -283,8 +282,7 @@ def _marginal_quantiles(hypothesis: Hypothesis, found: Quadrature) -> FloatArray
         weights = np.exp(found.nodes.log_weights - found.log_evidence)
         z[:, found.left] = weighted_quantiles(places, weights).T
     else:
-        logs = np.array([lattice.log_integral for lattice in found.lattices])
-        z[:, found.left] = marginal_quantiles(found.lattices, logs, np.array(QUANTILES)).T
+        z[:, found.left] = marginal_quantiles(found.lattices, None, np.array(QUANTILES)).T
     return hypothesis.from_unconstrained(z).T[found.left]
 
 

@@ -70,6 +70,7 @@ class Rows:
 
     @property
     def _indices(self) -> IntArray:
+        """Numbers of these rows among those of all points."""
         if self.rows is not None:
             return self.rows
         return np.arange(len(self.theta) * self.n_components)
@@ -139,19 +140,20 @@ class Rows:
         return out
 
     def transitions(self, intervals: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
-        theta, point, component = self._needed()
-        n, m = len(theta), len(intervals)
-        found = _by_points(
-            _transition_program,
-            self.hypothesis,
-            _program_size(_N_PAIRS, n * m),
-            np.repeat(theta, m, axis=0),
-            np.tile(intervals, n),
-        )
-        propagator, noise = (
-            part.reshape(n, m, *part.shape[1:])[point, :, component] for part in found
-        )
+        """Compute A and Q over each interval, (row, interval, state, state)."""
+        propagator, noise = self._at_times(_transition_program, intervals)
         return propagator, noise
+
+    def _at_times(
+        self, program: Callable[[Any], Callable[..., Any]], times: FloatArray
+    ) -> tuple[NDArray[Any], ...]:
+        """Run a program for every pair of a row and a time, (row, time, ...)."""
+        theta, point, component = self._needed()
+        n, m = len(theta), len(times)
+        size = _program_size(_N_PAIRS, n * m)
+        pairs = (np.repeat(theta, m, axis=0), np.tile(times, n))
+        found = _by_points(program, self.hypothesis, size, *pairs)
+        return tuple(part.reshape(n, m, *part.shape[1:])[point, :, component] for part in found)
 
     def autocovariances(self, tau: float, n_lags: int) -> NDArray[Any]:
         model = self.hypothesis.model
@@ -174,16 +176,8 @@ class Rows:
         return out
 
     def mean_square_displacements(self, lags: FloatArray) -> FloatArray:
-        theta, point, component = self._needed()
-        n, m = len(theta), len(lags)
-        (found,) = _by_points(
-            _msd_program,
-            self.hypothesis,
-            _program_size(_N_PAIRS, n * m),
-            np.repeat(theta, m, axis=0),
-            np.tile(lags, n),
-        )
-        return found.reshape(n, m, -1)[point, :, component]
+        (found,) = self._at_times(_msd_program, lags)
+        return found
 
 
 def autocovariances_at(
@@ -305,10 +299,12 @@ def trajectory_numbers(model: AbstractModel) -> tuple[Any, ...]:
 
 
 def _program_size(sizes: tuple[int, ...], n: int) -> int:
+    """Return the smallest size that suffices, or the largest."""
     return next((size for size in sizes if size >= n), sizes[-1])
 
 
 def _pad(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
+    """Pad an axis with zeros to a size."""
     missing = size - array.shape[axis]
     if not missing:
         return array
@@ -316,6 +312,7 @@ def _pad(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
 
 
 def _fixed_values(hypothesis: Hypothesis) -> FloatArray:
+    """Return the values of the known parameters."""
     return np.array(list(hypothesis.fixed.values()), dtype=np.float64)
 
 
@@ -348,6 +345,7 @@ def _by_points(
 
 @cache
 def _cpu() -> Any:
+    """Return the processor, which evaluates formulas even if there is a GPU."""
     return jax.local_devices(backend="cpu")[0]
 
 
@@ -368,6 +366,7 @@ def _program(at: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
 
 
 def _stack(values: list[Any]) -> Any:
+    """Stack the results of several components."""
     return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *values)
 
 
@@ -391,17 +390,21 @@ def _state_space_program(model: AbstractModel) -> Any:
 
 @_program
 def _transition_program(model: AbstractModel, interval: Any) -> Any:
+    """Compute A and Q of every component over an interval."""
     return _stack([part.engine_transition(interval) for part in model.components()])
 
 
 @_program
 def _msd_program(model: AbstractModel, lag: Any) -> Any:
+    """Compute the mean square displacement of every component after a lag."""
     parts = model.components()
     return (jnp.stack([part.mean_square_displacement(lag) for part in parts]),)
 
 
 @cache
 def _autocovariance_program(n_lags: int) -> Callable[[Any], Callable[..., Any]]:
+    """Make the program for covariances of steps at this many lags."""
+
     @_program
     def program(model: AbstractModel, tau: Any) -> Any:
         parts = model.components()
@@ -422,6 +425,8 @@ def _collect(
 
 @cache
 def _finish_program(n_dim: int, is_lonlat: bool) -> Callable[[Any], Callable[..., Any]]:  # noqa: FBT001
+    """Make the program for ln p(D | θ) and its Gaussian terms from the sums of all slots."""
+
     @_program
     def program(model: AbstractModel, *given: Any) -> Any:
         sums, where = given[:4], given[4:]
@@ -437,9 +442,7 @@ def _finish_program(n_dim: int, is_lonlat: bool) -> Callable[[Any], Callable[...
     return program
 
 
-@lru_cache(maxsize=256)
-def _model_program(of: Callable[..., Any]) -> Callable[[Any], Callable[..., Any]]:
-    return _program(of)
+_model_program = lru_cache(maxsize=256)(_program)
 
 
 @lru_cache(maxsize=256)
@@ -448,6 +451,8 @@ def _sums_program(
     n_dim: int,
     is_lonlat: bool,  # noqa: FBT001
 ) -> Callable[[Any], Callable[..., Any]]:
+    """Make the program for a function of the model and the sums of all data."""
+
     @_program
     def program(model: AbstractModel, *given: Any) -> Any:
         return of(model, _collect(given[:4], given[4:], n_dim, is_lonlat=is_lonlat))
@@ -457,6 +462,8 @@ def _sums_program(
 
 @lru_cache(maxsize=256)
 def _derived_program(family: Family, n_dim: int, is_lonlat: bool) -> Callable[..., Any]:  # noqa: FBT001
+    """Compile the derived quantities of a family."""
+
     def run(fixed: Any, point: tuple[Any, ...], where: tuple[Any, ...]) -> Any:
         theta, *sums = point
         seen = _collect(tuple(sums), where, n_dim, is_lonlat=is_lonlat)
@@ -467,11 +474,13 @@ def _derived_program(family: Family, n_dim: int, is_lonlat: bool) -> Callable[..
 
 @lru_cache(maxsize=256)
 def _n_components(family: Family) -> int:
+    """Count the components of a family."""
     return _size(family, lambda parts: jnp.zeros(len(parts)))
 
 
 @lru_cache(maxsize=256)
 def _n_state(family: Family) -> int:
+    """Return the dimension of the state of a component."""
     return _size(family, lambda parts: parts[0].engine_start()[0])
 
 

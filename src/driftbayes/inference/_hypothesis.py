@@ -5,12 +5,11 @@ __all__ = [
     "Family",
     "Hypothesis",
     "check_plain",
-    "check_plain_models",
     "points_at",
     "prior_quantiles",
 ]
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import inf
@@ -316,23 +315,17 @@ def _held_priors(model: AbstractModel) -> dict[str, AbstractPrior]:
 
 
 def check_plain(
-    hypotheses: Sequence[Hypothesis], purpose: str, *, state_space: bool = False
+    models: Iterable[AbstractModel | Hypothesis], purpose: str, *, state_space: bool = False
 ) -> None:
-    """Raise an error for hypotheses that a computation does not support.
+    """Raise an error for models that a computation does not support.
 
     Args:
-        hypotheses: The models with their priors.
+        models: Models, or hypotheses about them.
         purpose: Name of the computation, for the message.
         state_space: Whether it needs a state-space form.
     """
-    check_plain_models((h.model for h in hypotheses), purpose, state_space=state_space)
-
-
-def check_plain_models(
-    models: Iterable[AbstractModel], purpose: str, *, state_space: bool = False
-) -> None:
-    """Check models as `check_plain` checks hypotheses."""
-    for model in models:
+    for given in models:
+        model = given.model if isinstance(given, Hypothesis) else given
         reason = ""
         if model.kind == "sde":
             reason = "its likelihood is only estimated"

@@ -45,6 +45,8 @@ class _Expansion:
 
 @dataclass(frozen=True)
 class _Solution:
+    """Expansions in natural and log parameters, and the share of the mass at other modes."""
+
     natural: _Expansion
     log: _Expansion
     other_mass: float
@@ -78,16 +80,17 @@ def laplace_batch(
         raise DriftbayesError(f"coords must be 'natural' or 'log', got {coords!r}")
     if data.is_stacked and len(hypotheses) > 1:
         raise DriftbayesError("give several data sets or several priors, not both")
-    records, are_many = [], len(hypotheses) > 1
-    maxima = {} if are_many else stacked_maxima(hypotheses[0], data)
-    for i in range(max(len(hypotheses), len(data))):
-        hypothesis = hypotheses[i if are_many else 0]
-        pair = stacked_maxima(hypothesis, data).get(0) if are_many else maxima.get(i)
-        if pair is None:
-            solution = _solve(Density(hypothesis, data.engine(i, hypothesis.model)))
+    if len(hypotheses) > 1:
+        return [laplace(hypothesis, data, coords=coords) for hypothesis in hypotheses]
+    (hypothesis,) = hypotheses
+    maxima = stacked_maxima(hypothesis, data)
+    records = []
+    for i in range(len(data)):
+        if i in maxima:
+            natural = _expand(hypothesis, maxima[i][0], is_log=False)
+            solution = _Solution(natural, _expand(hypothesis, maxima[i][1], is_log=True), 0.0)
         else:
-            natural = _expand(hypothesis, pair[0], is_log=False)
-            solution = _Solution(natural, _expand(hypothesis, pair[1], is_log=True), 0.0)
+            solution = _solve(Density(hypothesis, data.engine(i, hypothesis.model)))
         records.append(_make_record(hypothesis, data, i, solution, coords))
     return records
 
@@ -95,6 +98,7 @@ def laplace_batch(
 # Non-finite values are reported by the status, not by NumPy warnings.
 @np.errstate(all="ignore")
 def _solve(density: Density) -> _Solution:
+    """Find the modes in natural and log parameters, and expand about them."""
     hypothesis = density.hypothesis
 
     def in_log(z: FloatArray, _: NDArray[np.int64]) -> FloatArray:
@@ -151,6 +155,7 @@ def _expand(hypothesis: Hypothesis, mode: Maximum, *, is_log: bool) -> _Expansio
 def _make_record(
     hypothesis: Hypothesis, data: Batch, index: int, solution: _Solution, coords: str
 ) -> Evidence:
+    """Make the record of the expansion in the chosen parameters, with its reliability."""
     names = hypothesis.names
     chosen = solution.natural if coords == "natural" else solution.log
     theta, log_evidence = chosen.theta, chosen.log_evidence

@@ -101,6 +101,7 @@ def _degrees_of_freedom(n_dim: int) -> int:
 
 
 def _draw(lattice: NodeLattice, n: int, rng: np.random.Generator) -> FloatArray:
+    """Draw points from the proposals of one lattice."""
     nodes, weights, widths = _kernels(lattice)
     chosen = rng.choice(len(nodes), size=n, p=weights)
     is_t = rng.random(n) < _T_SHARE

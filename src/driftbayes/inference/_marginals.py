@@ -59,7 +59,6 @@ def posterior_density(draws: PosteriorDraws, name: str) -> tuple[FloatArray, Flo
 def _lattice_density(found: Quadrature, place: int) -> tuple[FloatArray, FloatArray]:
     """Compute the density of a parameter that is a coordinate of the lattices."""
     axis = int(np.flatnonzero(found.left == place)[0])
-    masses = np.array([lattice.log_integral for lattice in found.lattices])
     hypothesis = found.density.hypothesis
 
     def at(z: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -70,10 +69,10 @@ def _lattice_density(found: Quadrature, place: int) -> tuple[FloatArray, FloatAr
 
     z = np.concatenate([lattice.z[:, axis] for lattice in found.lattices])
     grid = np.linspace(z.min(), z.max(), _N_FINE)
-    density = marginal_density(found.lattices, axis, grid, masses)
+    density = marginal_density(found.lattices, axis, grid)
     inner = _central_grid(grid, density, lambda z: at(z)[0])
     theta, log_slope = at(inner)
-    return theta, marginal_density(found.lattices, axis, inner, masses) * np.exp(-log_slope)
+    return theta, marginal_density(found.lattices, axis, inner) * np.exp(-log_slope)
 
 
 def _central_grid(

@@ -16,13 +16,27 @@ __all__ = [
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from driftbayes._magnitudes import as_plain, checked, whole
 from driftbayes.errors import DriftbayesError, did_you_mean
 
 Coords = Literal["natural", "log"]
 
 
+class _Checked:
+    """A method whose options are checked when it is made."""
+
+    def __post_init__(self) -> None:
+        """Raise an error for an option that is not a number of its kind."""
+        for name, value in vars(self).items():
+            if value is not None:
+                number = (
+                    checked(as_plain(value), name) if name == "tolerance" else whole(value, name)
+                )
+                object.__setattr__(self, name, number)
+
+
 @dataclass(frozen=True)
-class Auto:
+class Auto(_Checked):
     """Exact integration over at most three parameters beside the scale, else sampling.
 
     Importance sampling comes first; bridge sampling follows if its weights are unreliable.
@@ -36,7 +50,7 @@ class Auto:
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(_Checked):
     """Quadrature with an error estimate.
 
     Args:
@@ -65,7 +79,7 @@ class Laplace:
 
 
 @dataclass(frozen=True)
-class Importance:
+class Importance(_Checked):
     """Importance sampling with quasi-random points from Student t distributions at the modes.
 
     Args:
@@ -79,7 +93,7 @@ class Importance:
 
 
 @dataclass(frozen=True)
-class Bridge:
+class Bridge(_Checked):
     """Bridge sampling between draws of Markov chains and a Gaussian fitted to them.
 
     Args:
@@ -95,7 +109,7 @@ class Bridge:
 
 
 @dataclass(frozen=True)
-class SMC:
+class SMC(_Checked):
     """Sequential Monte Carlo from the prior to the posterior by tempering.
 
     Args:
@@ -111,7 +125,7 @@ class SMC:
 
 
 @dataclass(frozen=True)
-class Nested:
+class Nested(_Checked):
     """Nested sampling with slice moves.
 
     Args:
@@ -205,6 +219,7 @@ def _parse_options(text: str) -> dict[str, Any]:
 
 
 def _parse_value(text: str) -> Any:
+    """Convert text to an integer or a real number if possible."""
     for kind in (int, float):
         try:
             return kind(text)

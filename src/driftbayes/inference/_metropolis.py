@@ -1,6 +1,6 @@
 """Metropolis moves of many chains at once, with proposals fitted to a cloud of points."""
 
-__all__ = ["Chains", "Cloud", "fit_cloud", "move", "start_chains"]
+__all__ = ["Chains", "Cloud", "fit_cloud", "move"]
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes._typing import FloatArray
-from driftbayes.inference._target import AbstractTarget
+from driftbayes.inference._target import AbstractTarget, Points
 
 # Degrees of freedom of independent proposals.
 _FREEDOM = 4
@@ -38,30 +38,17 @@ class Cloud:
 
 
 @dataclass(frozen=True, eq=False)
-class Chains:
+class Chains(Points):
     """Positions of the chains, and the tuning of both kinds of proposal.
 
     Args:
-        z: Positions, (chain, parameter).
-        log_prior: ln π there.
-        log_likelihood: ln L there.
         log_scale: Logarithm of the length of random-walk steps, relative to the best for a
             Gaussian.
         fit: Share of independent proposals that were accepted recently.
     """
 
-    z: FloatArray
-    log_prior: FloatArray
-    log_likelihood: FloatArray
     log_scale: float = 0.0
     fit: float = 0.5
-
-
-def start_chains(
-    target: AbstractTarget, z: FloatArray, log_scale: float = 0.0, fit: float = 0.5
-) -> Chains:
-    """Start chains at given positions."""
-    return Chains(z, *target.log_densities(z), log_scale, fit)
 
 
 def move(

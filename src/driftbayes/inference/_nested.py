@@ -19,18 +19,18 @@ from driftbayes._typing import FloatArray, IntArray
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference._log_sums import logsumexp
 from driftbayes.inference._samples import Estimate
-from driftbayes.inference._slices import Points, move_in_slices
-from driftbayes.inference._target import AbstractTarget
+from driftbayes.inference._slices import move_in_slices
+from driftbayes.inference._target import AbstractTarget, Points
 
 # Points are replaced until the live points represent this share of the evidence.
 _REST = 0.01
 # Number of simulated sequences of volumes, and of those held at a time.
 _N_VOLUMES = 400
 _BLOCK = 50
-# Largest p-value of the ranks to warn of; a good run practically never has a smaller one.
-_WORST_P = 1e-6
+# Smallest p-value of the ranks without a warning; a good run practically never has a smaller one.
+_MIN_P = 1e-6
 # Largest share of copies among the new points for which the error is meaningful.
-_WORST_STUCK = 0.01
+_MAX_STUCK = 0.01
 
 
 def nested(
@@ -150,6 +150,7 @@ class _State:
 
 
 def _check(n_dim: int, n_live: int, n_delete: int, n_inner: int) -> None:
+    """Raise an error for numbers of points or moves that cannot work."""
     if n_live < max(20, 2 * n_dim):
         msg = f"n_live must be at least 20 and twice the number of parameters, got {n_live}"
         raise DriftbayesError(msg)
@@ -284,18 +285,19 @@ def _estimate(state: _State, rng: np.random.Generator, *, finished: bool) -> Est
 def _warnings(
     n_evaluations: int, diagnostics: dict[str, float], *, finished: bool
 ) -> tuple[str, ...]:
+    """Warn of a run that ended early, or whose new points are no independent draws."""
     warnings = []
     if not finished:
         warnings.append(
             f"stopped after {n_evaluations} evaluations, when {diagnostics['rest']:.0%} of the "
             "evidence rested on the last points; raise max_evaluations"
         )
-    if diagnostics["stuck"] > _WORST_STUCK:
+    if diagnostics["stuck"] > _MAX_STUCK:
         warnings.append(
             f"{diagnostics['stuck']:.0%} of the new points are copies of others: the slice sampler "
-            "finds nowhere to go; use another method"
+            "does not move; use another method"
         )
-    if diagnostics["insertion_p"] < _WORST_P:
+    if diagnostics["insertion_p"] < _MIN_P:
         warnings.append(
             "new points are not spread as draws from the prior above the threshold would be "
             f"(p = {diagnostics['insertion_p']:.1g}); raise n_inner or n_live"

@@ -138,6 +138,7 @@ class _Search:
         self._propose(accepted=accepted)
 
     def _propose(self, *, accepted: bool) -> None:
+        """Propose a damped Newton step, or finish the search."""
         assert self.gradient is not None
         assert self.hessian is not None
         if not np.isfinite(self.hessian).all():
@@ -167,6 +168,7 @@ class _Search:
         return float(-step @ other.hessian @ step) < _JOIN_DISTANCE**2
 
     def result(self) -> Maximum:
+        """Return the point reached."""
         n = len(self.z)
         hessian = np.full((n, n), np.nan) if self.hessian is None else self.hessian
         converged = self.lowest > 0 and self.decrement < _ACCEPTED and np.isfinite(self.value)

@@ -235,6 +235,7 @@ def _limit_spacing(flood: FloodFill, spacing: FloatArray) -> FloatArray | None:
 
 
 def _make_result(flood: FloodFill, aliasing: float, tolerance: float) -> NodeLattice:
+    """Sum the nodes of a lattice, and estimate the error of the sum."""
     region, tail = flood.region, flood.tail()
     diagonal = np.abs(np.diag(region.basis))
     log_cell = float(np.sum(np.log(flood.spacing * diagonal)) - np.log(2.0))
@@ -260,6 +261,7 @@ def _make_result(flood: FloodFill, aliasing: float, tolerance: float) -> NodeLat
 
 
 def _rounding(log_integral: float, n_nodes: int) -> float:
+    """Estimate the rounding error of a log-integral."""
     return 1e-15 * (abs(log_integral) + n_nodes**0.5)
 
 

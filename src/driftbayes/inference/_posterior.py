@@ -113,7 +113,7 @@ def weighted_quantiles(values: FloatArray, weights: FloatArray) -> FloatArray:
 
     Args:
         values: Points, (point, parameter).
-        weights: Weight of each point, which stands for the probability around it.
+        weights: Weight of each point: the probability of the region around it.
     """
     out = np.empty((values.shape[1], len(QUANTILES)))
     for i, column in enumerate(values.T):

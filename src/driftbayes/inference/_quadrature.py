@@ -15,6 +15,7 @@ from driftbayes.inference._lattice import to_w, whiten
 from driftbayes.inference._log_sums import logsumexp
 from driftbayes.inference._newton import covariance
 from driftbayes.inference._node_lattice import NodeLattice, integrate
+from driftbayes.inference._proposals import Components
 from driftbayes.inference._scale import GammaForm, gamma_form, log_scale_evidence
 from driftbayes.inference._search import Modes
 from driftbayes.priors import AbstractPrior, Fixed, Uniform
@@ -89,31 +90,18 @@ class Nodes:
     fits: FloatArray
 
 
-@dataclass(frozen=True)
-class _Shares:
-    r"""Partition of unity among modes, by the share of each Gaussian in their sum.
+def _log_share(modes: Components, part: int, z: FloatArray) -> FloatArray:
+    r"""Compute ln of the share of one mode in the sum of the Gaussians of all, at each point.
 
     $$\rho_k(z) = \frac{m_k\,N(z; c_k, S_k)}{\sum_j m_j\,N(z; c_j, S_j)}$$
-
-    Args:
-        centers: Modes.
-        bases: Lower-triangular factors of the covariances.
-        log_masses: ln of the integral of each.
     """
-
-    centers: FloatArray
-    bases: FloatArray
-    log_masses: FloatArray
-
-    def log_share(self, z: FloatArray, part: int) -> FloatArray:
-        """Compute ln of the share of one mode at each point."""
-        if len(self.log_masses) == 1:
-            return np.zeros(len(z))
-        each = []
-        for center, basis, mass in zip(self.centers, self.bases, self.log_masses, strict=True):
-            w = whiten(z, center, basis)
-            each.append(mass - 0.5 * np.sum(w**2, axis=1) - np.sum(np.log(np.diag(basis))))
-        return np.asarray(each[part] - logsumexp(each, axis=0))
+    if len(modes.log_masses) == 1:
+        return np.zeros(len(z))
+    each = []
+    for center, factor, mass in zip(modes.centers, modes.factors, modes.log_masses, strict=True):
+        w = whiten(z, center, factor)
+        each.append(mass - 0.5 * np.sum(w**2, axis=1) - np.sum(np.log(np.diag(factor))))
+    return np.asarray(each[part] - logsumexp(each, axis=0))
 
 
 def scale_form(density: Density) -> GammaForm | None:
@@ -160,13 +148,23 @@ def _in_parts(
     n_parts: int,
     tolerance: float,
 ) -> Quadrature:
+    """Integrate on one lattice per mode, each over its mode's share of the integrand.
+
+    Args:
+        density: Integrated density.
+        modes: Modes of the density of z.
+        left: Indices in θ of the coordinates left for quadrature.
+        form: Prior of the scale, if it is integrated out in closed form.
+        n_parts: Number of modes with a lattice.
+        tolerance: Accepted error of ln Z.
+    """
     log_f = _integrand(density, left, form)
     # A single part is the highest mode, even if its search did not converge.
     chosen = [0] if n_parts == 1 else np.argsort(-modes.log_mass, kind="stable")[:n_parts]
     centers = np.stack([modes.every[i].z[left] for i in chosen])
     covariances = [covariance(modes.every[i].hessian, _MAX_WIDTH) for i in chosen]
     bases = np.linalg.cholesky(np.stack(covariances)[:, left[:, None], left]).astype(np.float64)
-    shares = _Shares(centers, bases, np.array([modes.log_mass[i] for i in chosen]))
+    gaussians = Components(centers, bases, np.array([modes.log_mass[i] for i in chosen]))
     others = np.array([m.z[left] for m in modes.every if m.converged]).reshape(-1, len(left))
     error_factor = ERROR_FACTORS.get(len(left), _MAX_ERROR_FACTOR)
     lattices = []
@@ -174,7 +172,7 @@ def _in_parts(
 
         def integrand(z: FloatArray, part: int = part) -> tuple[FloatArray, FloatArray]:
             values, nodes = log_f(z)
-            return values + shares.log_share(z, part), np.hstack([nodes.theta, nodes.fits])
+            return values + _log_share(gaussians, part, z), np.hstack([nodes.theta, nodes.fits])
 
         seeds = _near(others, centers[part], bases[part]) if n_parts == 1 else None
         lattices.append(
@@ -327,7 +325,7 @@ def _integrand(
     def log_f(z_left: FloatArray) -> tuple[FloatArray, Nodes]:
         if form is None:
             points = density.at(z_left)
-            values = np.where(points.free < np.inf, points.free, -np.inf)
+            values = points.integrand
             return values, Nodes(values, points.theta, points.log_likelihood[:, None])
         z = np.zeros((len(z_left), n))
         z[:, left] = z_left

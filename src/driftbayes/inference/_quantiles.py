@@ -353,9 +353,11 @@ class _Table:
 
     @property
     def _t(self) -> FloatArray:
+        """Evenly spaced t of each line."""
         return np.linspace(self.first, self.last, _N_GRID, axis=1)
 
     def _at(self, t: FloatArray) -> FloatArray:
+        """Return the values at t."""
         return np.asarray(
             self.middle[:, None] + self.width[:, None] * SINH_SCALE * np.sinh(t / SINH_SCALE)
         )
@@ -392,6 +394,7 @@ def _tabulate(
 
 
 def _lattice_table(lattice: NodeLattice, axis: int) -> _Table:
+    """Choose values of a coordinate from the nodes of a lattice."""
     order = np.argsort(lattice.z[:, axis])
     weights = np.exp(lattice.log_values[order] - np.max(lattice.log_values))
     min_width = _MIN_WIDTH * np.abs(lattice.basis[axis]).max()

@@ -148,18 +148,12 @@ def reweighted(estimate: Estimate, change: FloatArray, *, max_shape: float = MAX
     Returns:
         The estimate; its error includes that of the ratio for independent points.
     """
-    log_weights = estimate.log_weights + np.nan_to_num(change, nan=-np.inf)
-    log_ratio = float(logsumexp(log_weights) - logsumexp(estimate.log_weights))
-    weights = np.exp(log_weights - logsumexp(log_weights))
+    again, weights = estimate.reweighted(np.nan_to_num(change, nan=-np.inf))
     effective, shape = float(1 / np.sum(weights**2)), pareto_shape(weights)
-    spread = float(np.sqrt(np.sum((weights - estimate.weights) ** 2)))
     is_good = shape <= max_shape and effective >= _MIN_EFFECTIVE
-    error = float(np.hypot(estimate.log_evidence_err, spread)) if is_good else np.inf
     return replace(
-        estimate,
-        log_evidence=estimate.log_evidence + log_ratio,
-        log_evidence_err=error,
-        log_weights=log_weights,
+        again,
+        log_evidence_err=again.log_evidence_err if is_good else np.inf,
         n_evaluations=0,
         diagnostics={**estimate.diagnostics, "pareto_k": shape, "ess": effective},
     )

@@ -12,18 +12,18 @@ __all__ = [
 ]
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from driftbayes._jax_typing import Key
+from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray
 from driftbayes.data._sampling import Displacements
-from driftbayes.errors import DriftbayesError, Status
+from driftbayes.errors import Status
 from driftbayes.inference._batch import Batch
 from driftbayes.inference._density import Density
 from driftbayes.inference._evidence import Evidence
@@ -32,6 +32,7 @@ from driftbayes.inference._hypothesis import Hypothesis, points_at, prior_quanti
 from driftbayes.inference._lattice import whiten
 from driftbayes.inference._log_sums import logsumexp
 from driftbayes.inference._methods import (
+    SMC,
     Auto,
     Bridge,
     Importance,
@@ -39,6 +40,7 @@ from driftbayes.inference._methods import (
     method_text,
     sampler_options,
 )
+from driftbayes.inference._metropolis import Cloud
 from driftbayes.inference._posterior import summarise, weighted_quantiles
 from driftbayes.inference._quadrature import Nodes, same_coordinates
 from driftbayes.inference._quasi_importance import Components, quasi_importance, reweighted
@@ -46,7 +48,7 @@ from driftbayes.inference._records import make_record
 from driftbayes.inference._ridges import find_ridges
 from driftbayes.inference._samples import Estimate, resample
 from driftbayes.inference._search import Modes, find_modes
-from driftbayes.inference._target import Guide, PosteriorTarget, components_of
+from driftbayes.inference._target import PosteriorTarget, components_of
 
 # Number of equally likely draws that a record keeps.
 N_DRAWS = 1000
@@ -77,35 +79,6 @@ class Start:
     components: Components
     theta_map: FloatArray
     log_likelihood_at_map: float
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """One posterior to sample.
-
-    Args:
-        density: Hypothesis and data.
-        start: Location of the posterior.
-        key: Random key.
-    """
-
-    density: Density
-    start: Start
-    key: Key
-
-    @property
-    def target(self) -> PosteriorTarget:
-        """Prior and likelihood."""
-        return PosteriorTarget(self.density)
-
-    @property
-    def words(self) -> NDArray[np.uint32]:
-        """The key as two numbers."""
-        return np.asarray(jax.random.key_data(self.key)).ravel()
-
-    def rng(self) -> np.random.Generator:
-        """Make a generator; all data sets and priors of a model get the same random numbers."""
-        return np.random.default_rng(self.words)
 
 
 def _of(hypotheses: Sequence[Hypothesis], i: int) -> Hypothesis:
@@ -149,10 +122,30 @@ def sampled_batch(
 def _sample(
     hypothesis: Hypothesis, data: Batch, index: int, start: Start, method: Method, seed: int
 ) -> Estimate:
-    """Sample one posterior."""
+    """Sample one posterior.
+
+    All data sets and priors of a model get the same random numbers.
+    """
     density = Density(hypothesis, data.engine(index, hypothesis.model))
-    problem = _Problem(density, start, sampler_key(hypothesis, seed, method.name))
-    return _RUN[method.name](problem, **sampler_options(method))
+    key = sampler_key(hypothesis, seed, method.name)
+    # The key as two numbers.
+    words = np.asarray(jax.random.key_data(key)).ravel()
+    options = sampler_options(method)
+    if isinstance(method, Importance):
+        return _importance(density, start, int(words[0]), **options)
+    target, rng = PosteriorTarget(density), np.random.default_rng(words)
+    if isinstance(method, Bridge):
+        from driftbayes.inference._bridge import bridge
+
+        guide = Cloud(start.components.centers[0], start.components.factors[0])
+        return bridge(target, guide, rng, **options)
+    if isinstance(method, SMC):
+        from driftbayes.inference._smc import smc
+
+        return smc(target, rng, **options)
+    from driftbayes.inference._nested import nested
+
+    return nested(target, rng, **options)
 
 
 def _draw_rng(hypothesis: Hypothesis, seed: int) -> np.random.Generator:
@@ -212,11 +205,11 @@ def auto_variants(
     """Compute an evidence and ln Z under other priors, in the same way as `auto_batch`."""
     sampler = Importance(tolerance=method.tolerance) if isinstance(method, Auto) else method
     record, estimates = _importance_variants(hypothesis, others, batch, sampler, seed)
-    found = [LogEvidence(one.log_evidence, one.log_evidence_err) for one in estimates]
+    found = [LogEvidence(e.log_evidence, e.log_evidence_err) for e in estimates]
     if isinstance(method, Auto):
         record = _bridged(record, hypothesis, batch, seed)
-        for i, (other, one) in enumerate(zip(others, estimates, strict=True)):
-            if _needs_bridge(one.status, one.log_evidence_err, batch):
+        for i, (other, estimate) in enumerate(zip(others, estimates, strict=True)):
+            if _needs_bridge(estimate.status, estimate.log_evidence_err, batch):
                 (again,) = sampled_batch([other], batch, Bridge(), seed)
                 if again.status is Status.OK:
                     found[i] = LogEvidence(again.log_evidence, again.log_evidence_err)
@@ -239,20 +232,20 @@ def _needs_bridge(status: Status, error: float, batch: Batch) -> bool:
     """
     is_large = False
     if batch.source is not None and isinstance(data := batch.source[0], Displacements):
-        n_judged = len(data.dx) if batch.source[1].kind == "steps" else data.n_particles
-        is_large = n_judged > _MANY
+        n_units = len(data.dx) if batch.source[1].kind == "steps" else data.n_particles
+        is_large = n_units > _MANY
     return status is Status.SAMPLER_NOT_CONVERGED and not (is_large and error <= _USABLE)
 
 
 def sampler_key(hypothesis: Hypothesis, seed: int, method: str) -> Key:
     """Make a random key that depends only on the seed, the model and the method."""
-    if seed != int(seed) or seed < 0:
-        raise DriftbayesError(f"seed must be a whole number, 0 or more, got {seed}")
+    seed = whole(seed, "seed")
     words = zlib.crc32(f"{method} {hypothesis.name}".encode())
     return jax.random.fold_in(jax.random.key(seed), words)
 
 
 def _start(hypothesis: Hypothesis, data: Batch, index: int, known: Modes | None) -> Start:
+    """Find the modes of one posterior, from those under a similar prior if known."""
     modes = find_modes(Density(hypothesis, data.engine(index, hypothesis.model)), known)
     theta, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
     return Start(
@@ -263,20 +256,24 @@ def _start(hypothesis: Hypothesis, data: Batch, index: int, known: Modes | None)
     )
 
 
-def _run_importance(
-    problem: _Problem, tolerance: float = _TOLERANCE, max_evaluations: int = 65536
+def _importance(
+    density: Density,
+    start: Start,
+    seed: int,
+    tolerance: float = _TOLERANCE,
+    max_evaluations: int = 65536,
 ) -> Estimate:
-    density, start = problem.density, problem.start
+    """Sample one posterior by importance sampling with quasi-random points."""
     hypothesis = density.hypothesis
 
     def log_f(z: FloatArray) -> tuple[FloatArray, FloatArray]:
         points = density.at(z)
-        return np.where(points.free < np.inf, points.free, -np.inf), points.log_likelihood
+        return points.integrand, points.log_likelihood
 
     return quasi_importance(
         log_f,
         start.components,
-        seed=int(problem.words[0]),
+        seed=seed,
         tolerance=tolerance,
         max_evaluations=max_evaluations,
         sample_prior=partial(prior_quantiles, hypothesis),
@@ -298,41 +295,13 @@ def under_another_prior(
     """
     if not same_coordinates(old, new) or not np.isfinite(estimate.log_evidence):
         return None
-    before, after = (points_at(one, estimate.z)[1].sum(axis=1) for one in (old, new))
+    before, after = (points_at(prior, estimate.z)[1].sum(axis=1) for prior in (old, new))
     if estimate.status is Status.OK:
         again = reweighted(estimate, after - before)
         return again if again.log_evidence_err <= max(tolerance, _REWEIGHTED) else None
     # New points would be no better: accept a larger error, which is stated.
     again = reweighted(estimate, after - before, max_shape=_MAX_SHAPE)
     return again if again.log_evidence_err <= _USABLE else None
-
-
-def _run_bridge(problem: _Problem, **options: int) -> Estimate:
-    from driftbayes.inference._bridge import bridge
-
-    components = problem.start.components
-    guide = Guide(components.centers[0], components.factors[0])
-    return bridge(problem.target, guide, problem.rng(), **options)
-
-
-def _run_smc(problem: _Problem, **options: int) -> Estimate:
-    from driftbayes.inference._smc import smc
-
-    return smc(problem.target, problem.rng(), **options)
-
-
-def _run_nested(problem: _Problem, **options: int) -> Estimate:
-    from driftbayes.inference._nested import nested
-
-    return nested(problem.target, problem.rng(), **options)
-
-
-_RUN: dict[str, Callable[..., Estimate]] = {
-    "laplace_is": _run_importance,
-    "bridge": _run_bridge,
-    "smc": _run_smc,
-    "nested": _run_nested,
-}
 
 
 def record_of(

@@ -3,7 +3,7 @@
 __all__ = ["MAX_SHAPE", "Estimate", "pareto_shape", "resample"]
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,6 +43,28 @@ class Estimate:
         """Normalised weights."""
         shifted = np.exp(self.log_weights - np.max(self.log_weights))
         return shifted / shifted.sum()
+
+    def reweighted(self, change: FloatArray) -> tuple["Estimate", FloatArray]:
+        """Multiply the density at each point.
+
+        Args:
+            change: ln of the factor at each point.
+
+        Returns:
+            The estimate, whose error includes that of the ratio of the evidences for independent
+            points, and the normalised weights.
+        """
+        log_weights = self.log_weights + change
+        log_ratio = float(logsumexp(log_weights) - logsumexp(self.log_weights))
+        weights = np.exp(log_weights - logsumexp(log_weights))
+        spread = float(np.sqrt(np.sum((weights - self.weights) ** 2)))
+        estimate = replace(
+            self,
+            log_evidence=self.log_evidence + log_ratio,
+            log_evidence_err=float(np.hypot(self.log_evidence_err, spread)),
+            log_weights=log_weights,
+        )
+        return estimate, weights
 
 
 # Beyond this the mean of the weights has no useful error bar (Vehtari et al.).

@@ -216,6 +216,7 @@ def _below_peak(s: FloatArray, nu: FloatArray, excess: FloatArray) -> FloatArray
 
 
 def _arccosh1p(u: FloatArray) -> FloatArray:
+    """Compute arccosh(1 + u) without cancellation."""
     return np.log1p(u + np.sqrt(u * (u + 2)))
 
 

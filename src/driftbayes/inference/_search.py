@@ -72,32 +72,35 @@ def find_modes(density: Density, known: Modes | None = None) -> Modes:
         pairs = zip(known.every[1:], known.log_mass[1:], strict=True)
         places = [mode.z for mode, mass in pairs if mode.converged and mass > floor]
         others = np.array(places).reshape(-1, len(both[0]))
-        return _modes(density, both, others, None, -np.inf)
+        return _modes(density, both, others, [])
     engine, factor = density.engine.thinned(_MAX_STEPS)
-    is_part = factor > 1
-    thinned = Density(density.hypothesis, engine, factor) if is_part else density
-    starts = _starts(thinned)
-    others, left, left_value = starts.others, starts.left, starts.left_value
-    if is_part:
-        # Search from the modes of the thinned data.
-        near = _maximise(thinned, np.concatenate([starts.both, others]))
-        order = 1 + np.argsort([-m.value if m.converged else np.inf for m in near[1:]])
-        best = [near[i].z for i in order if near[i].converged][:3] or [starts.both[1]]
-        natural = near[0].z if near[0].converged else starts.both[0]
-        both, others = np.stack([natural, best[0]]), np.array(best[1:]).reshape(-1, len(natural))
-        left, left_value = None, -np.inf
-    else:
-        both = starts.both
-    return _modes(density, both, others, left, left_value)
+    if factor == 1:
+        return _modes(density, *_starts(density))
+    # Search from the modes of the thinned data.
+    thinned = Density(density.hypothesis, engine, factor)
+    both, others, _ = _starts(thinned)
+    near = _maximise(thinned, np.concatenate([both, others]))
+    order = 1 + np.argsort([-m.value if m.converged else np.inf for m in near[1:]])
+    best = [near[i].z for i in order if near[i].converged][:3] or [both[1]]
+    natural = near[0].z if near[0].converged else both[0]
+    both, others = np.stack([natural, best[0]]), np.array(best[1:]).reshape(-1, len(natural))
+    return _modes(density, both, others, [])
 
 
 def _modes(
     density: Density,
     both: FloatArray,
     others: FloatArray,
-    left: FloatArray | None,
-    left_value: float,
+    left: list[tuple[float, FloatArray]],
 ) -> Modes:
+    """Search for the modes of both densities.
+
+    Args:
+        density: Hypothesis and data.
+        both: Starts for the mode of the density of θ and for that of z.
+        others: Further starts for the density of z.
+        left: Value and place of maxima from which no search starts.
+    """
     found = _maximise(density, np.concatenate([both, others]))
     natural_mode, first, rest = found[0], found[1], found[2:]
     every = [first, *rest]
@@ -111,10 +114,9 @@ def _modes(
         if (again.converged or is_lower) and again.value > natural_mode.value + _MIN_GAIN:
             natural_mode = again
     log_mass = _log_masses(every)
-    lost = [(m.z, m.value) for m in every if not m.converged and np.isfinite(m.value)]
-    lost += [] if left is None else [(left, left_value)]
-    places = np.array([z for z, _ in lost]).reshape(-1, len(best_mode.z))
-    masses = np.array([log_mass[0] + value - best_mode.value for _, value in lost])
+    lost = [(m.value, m.z) for m in every if not m.converged and np.isfinite(m.value)] + left
+    places = np.array([z for _, z in lost]).reshape(-1, len(best_mode.z))
+    masses = np.array([log_mass[0] + value - best_mode.value for value, _ in lost])
     return Modes(natural_mode, best_mode, tuple(every), log_mass, places, masses)
 
 
@@ -126,14 +128,6 @@ def _maximise(density: Density, starts: FloatArray) -> list[Maximum]:
         return np.where(start == 0, points.natural, points.free)
 
     return maximise(function, starts, [0] + [1] * (len(starts) - 1))
-
-
-@dataclass(frozen=True)
-class _Starts:
-    both: FloatArray
-    others: FloatArray
-    left: FloatArray | None
-    left_value: float
 
 
 def coarse_values(hypothesis: Hypothesis, index: int, tau: float) -> FloatArray:
@@ -157,13 +151,18 @@ def _unit(hypothesis: Hypothesis, index: int, tau: float) -> float:
     return float(tau ** (about.time_power + 0.5 * about.length_power))
 
 
-def _starts(density: Density) -> _Starts:
+def _starts(
+    density: Density,
+) -> tuple[FloatArray, FloatArray, list[tuple[float, FloatArray]]]:
     """Find the best points of a grid for the densities of θ and z, and other maxima of the latter.
 
     The grid covers decades of each parameter in its natural unit, from tau and the length √(kτ). A
     dimensionless parameter with a uniform prior covers its interval, and a signed parameter stays
     at its prior mean. The unit of length, and with it the scale, is the most likely at each point.
     Then each parameter except the scale varies along a finer line through the best point.
+
+    Returns:
+        The best points, the other maxima, and value and place of the highest one beyond those.
     """
     hypothesis = density.hypothesis
     model, names = hypothesis.model, hypothesis.names
@@ -184,7 +183,7 @@ def _starts(density: Density) -> _Starts:
     both = points.z[[natural, free]]
     along = [i for i in range(len(names)) if i != place]
     if not along:
-        return _Starts(both, both[:0], None, -np.inf)
+        return both, both[:0], []
     others: list[FloatArray] = []
     if len(on_grid) > 1:
         table = points.free.reshape((n_points,) * len(on_grid))
@@ -214,9 +213,8 @@ def _starts(density: Density) -> _Starts:
         tops += [(values[j], z[j]) for j in np.flatnonzero(is_top & ~known)]
     tops.sort(key=lambda top: -top[0])
     others = [z for _, z in tops[:_N_FROM_LINES]] + others
-    left_value, left = tops[_N_FROM_LINES] if len(tops) > _N_FROM_LINES else (-np.inf, None)
-    stacked = np.array(others).reshape(-1, len(names))
-    return _Starts(both, stacked, left, float(left_value))
+    left = [(float(value), z) for value, z in tops[_N_FROM_LINES : _N_FROM_LINES + 1]]
+    return both, np.array(others).reshape(-1, len(names)), left
 
 
 def _evaluate(density: Density, theta: FloatArray, place: int | None) -> Points:

@@ -6,15 +6,13 @@ it. The next point is drawn from the part of the line within the slice (Neal 200
 $$\{z : \pi(z) > u\,\pi(z_0),\ L(z) > L^*\}, \qquad u \sim U(0, 1).$$
 """
 
-__all__ = ["Points", "move_in_slices"]
-
-from dataclasses import dataclass
+__all__ = ["move_in_slices"]
 
 import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes._typing import FloatArray, IntArray
-from driftbayes.inference._target import AbstractTarget
+from driftbayes.inference._target import AbstractTarget, Points
 
 # Width of the first bracket, in standard deviations along the line. From 2 to 4 a move takes 4.4 to
 # 4.6 evaluations, in any number of dimensions; the number of calls grows slowly with the width.
@@ -23,40 +21,6 @@ _WIDTH = 2.5
 _MAX_WIDTHS = 10
 # Candidates after which a move is given up: the bracket is then shorter than rounding errors.
 _MAX_CANDIDATES = 100
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """Points and their densities.
-
-    Args:
-        z: Points, (point, parameter).
-        log_prior: ln π there.
-        log_likelihood: ln L there.
-    """
-
-    z: FloatArray
-    log_prior: FloatArray
-    log_likelihood: FloatArray
-
-    @classmethod
-    def at(cls, target: AbstractTarget, z: FloatArray) -> "Points":
-        """Evaluate prior and likelihood."""
-        return cls(z, *target.log_densities(z))
-
-    def copy(self) -> "Points":
-        """Copy the points, to change them."""
-        return Points(self.z.copy(), self.log_prior.copy(), self.log_likelihood.copy())
-
-    def take(self, index: IntArray) -> "Points":
-        """Return copies of some of the points."""
-        return Points(self.z[index], self.log_prior[index], self.log_likelihood[index])
-
-    def put(self, index: IntArray, new: "Points") -> None:
-        """Replace some of the points."""
-        self.z[index] = new.z
-        self.log_prior[index] = new.log_prior
-        self.log_likelihood[index] = new.log_likelihood
 
 
 def move_in_slices(

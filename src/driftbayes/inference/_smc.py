@@ -61,14 +61,15 @@ def smc_twice(target: AbstractTarget, rng: np.random.Generator, **size: int) -> 
 
 
 def _estimate(run: Run) -> Estimate:
-    """Average the islands, and judge the run."""
+    """Average the islands, and check the run."""
     log_z = run.log_evidence
     log_evidence, error = _average(log_z)
     thermodynamic, _ = _average(run.thermodynamic)
     off = abs(thermodynamic - log_evidence)
     is_off = off > _TOLERANCE + 3 * error
-    # Where the estimates differ by more than twice the scatter of islands, all islands err alike:
-    # both take the same path from prior to posterior, and the thermodynamic one has no weights.
+    # If the estimates differ by more than twice the scatter of islands, all islands have the same
+    # error: both take the same path from prior to posterior, and the thermodynamic one has no
+    # weights.
     beyond = max(0.0, off - 2 * error) if np.isfinite(off) else 0.0
     # The last step goes to the end, and is not adapted.
     adaptation = (run.n_temperatures - 1) / run.n_adapted if run.n_adapted else 0.0
@@ -83,7 +84,7 @@ def _estimate(run: Run) -> Estimate:
         "memory": run.memory,
         "live_draws": run.n_alive / len(log_z),
     }
-    status, warnings = Status.OK, _doubts(diagnostics, off, is_off=is_off)
+    status, warnings = Status.OK, _warnings(diagnostics, off, is_off=is_off)
     if not np.isfinite(log_evidence):
         status, warnings = Status.NOT_FINITE, (Status.NOT_FINITE.advice,)
     elif run.beta < 1:
@@ -120,15 +121,15 @@ def _average(log_z: FloatArray) -> tuple[float, float]:
     return log_mean, float(scatter / np.sqrt(n) * np.sqrt((n - 1) / (n - 3)))
 
 
-def _doubts(found: dict[str, float], off: float, *, is_off: bool) -> tuple[str, ...]:
+def _warnings(found: dict[str, float], off: float, *, is_off: bool) -> tuple[str, ...]:
     """Return warnings about a run."""
-    doubts = {
+    problems = {
         f"of the draws from the prior only {found['live_draws']:.2g} in each island have a "
         "likelihood above zero; use a narrower prior, or more n_particles": (
             found["live_draws"] < _MIN_ALIVE
         ),
         f"at some temperature only {found['acceptance']:.1%} of the moves were accepted; use "
-        "method='bridge', or a prior that is not so wide": found["acceptance"] < _MIN_ACCEPTANCE,
+        "method='bridge', or a narrower prior": found["acceptance"] < _MIN_ACCEPTANCE,
         f"after the moves at some temperature a coordinate is still correlated by "
         f"{found['memory']:.2f} with what it was before; use more n_moves": (
             found["memory"] > _MAX_MEMORY
@@ -138,4 +139,4 @@ def _doubts(found: dict[str, float], off: float, *, is_off: bool) -> tuple[str, 
         f"the thermodynamic integral differs from ln Z by {off:.2g} nats; use more n_particles and "
         "n_moves, or method='auto'": is_off,
     }
-    return tuple(text for text, is_so in doubts.items() if is_so)
+    return tuple(text for text, is_so in problems.items() if is_so)

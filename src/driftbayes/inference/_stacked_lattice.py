@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri
 
 from driftbayes._typing import FloatArray, IntArray
+from driftbayes.data._sampling import ragged_arange
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference._lattice import (
     MAX_DISTANCE,
@@ -117,7 +118,7 @@ def integrate_lines(
 ) -> Lines:
     """Integrate exp(log_f) over z for each line.
 
-    Nodes, spacing and errors are those of `node_lattice.integrate` in one dimension. Lines whose
+    Nodes, spacing and errors are those of `_node_lattice.integrate` in one dimension. Lines whose
     error remains above the tolerance are returned too.
 
     Args:
@@ -218,18 +219,12 @@ def _fill(
         rows = np.concatenate([np.repeat(np.arange(n), left), np.repeat(np.arange(n), right)])
         new = np.concatenate(
             [
-                np.repeat(begin, left) - 1 - _count_up(left),
-                np.repeat(end, right) + 1 + _count_up(right),
+                np.repeat(begin, left) - 1 - ragged_arange(left),
+                np.repeat(end, right) + 1 + ragged_arange(right),
             ]
         )
         evaluate(table, rows, new)
     return np.where(settled, tail, np.inf)
-
-
-def _count_up(sizes: IntArray) -> IntArray:
-    """Concatenate the ranges 0, 1, ... of all sizes."""
-    ends = np.cumsum(sizes)
-    return np.arange(int(ends[-1])) - np.repeat(ends - sizes, sizes)
 
 
 def _tail(table: _Table) -> FloatArray:
@@ -320,7 +315,7 @@ class _Collected:
             rows = np.flatnonzero(spacing[table.members] == table.spacing)
             members = table.members[rows]
             size = n_nodes[members]
-            line, node = np.repeat(members, size), _count_up(size) if len(size) else size
+            line, node = np.repeat(members, size), ragged_arange(size)
             source = np.repeat(begin[rows], size) + node
             values[line, node] = table.values[np.repeat(rows, size), source]
             extras[line, node] = table.extras[np.repeat(rows, size), source]

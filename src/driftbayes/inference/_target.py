@@ -1,13 +1,14 @@
 """Targets of samplers: prior and likelihood at many unconstrained points at once."""
 
-__all__ = ["AbstractTarget", "Guide", "PosteriorTarget", "components_of", "finite"]
+__all__ = ["AbstractTarget", "Points", "PosteriorTarget", "components_of", "finite"]
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
-from driftbayes._typing import FloatArray
+from driftbayes._typing import FloatArray, IntArray
 from driftbayes.inference._density import Density
 from driftbayes.inference._hypothesis import prior_quantiles
 from driftbayes.inference._newton import covariance
@@ -43,6 +44,45 @@ class AbstractTarget(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class Points:
+    """Points and their densities.
+
+    Args:
+        z: Points, (point, parameter).
+        log_prior: ln π there.
+        log_likelihood: ln L there.
+    """
+
+    z: FloatArray
+    log_prior: FloatArray
+    log_likelihood: FloatArray
+
+    @classmethod
+    def at(cls, target: AbstractTarget, z: FloatArray) -> Self:
+        """Evaluate prior and likelihood."""
+        return cls(z, *target.log_densities(z))
+
+    def copy(self) -> Self:
+        """Copy the points, to change them."""
+        return self.take(np.arange(len(self.z)))
+
+    def take(self, index: IntArray) -> Self:
+        """Return copies of some of the points."""
+        return replace(
+            self,
+            z=self.z[index],
+            log_prior=self.log_prior[index],
+            log_likelihood=self.log_likelihood[index],
+        )
+
+    def put(self, index: IntArray, new: "Points") -> None:
+        """Replace some of the points."""
+        self.z[index] = new.z
+        self.log_prior[index] = new.log_prior
+        self.log_likelihood[index] = new.log_likelihood
+
+
+@dataclass(frozen=True, eq=False)
 class PosteriorTarget(AbstractTarget):
     """A hypothesis and its data, in the unconstrained coordinates of the priors.
 
@@ -62,25 +102,13 @@ class PosteriorTarget(AbstractTarget):
         return finite(log_prior), finite(points.log_likelihood)
 
     def sample_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """Draw n points from π by the quantiles of the priors."""
         return prior_quantiles(self.density.hypothesis, rng.random((n, self.n_dim)))
 
 
 def finite(values: FloatArray) -> FloatArray:
     """Replace values that are not finite by minus infinity."""
     return np.where(np.isfinite(values), values, -np.inf)
-
-
-@dataclass(frozen=True, eq=False)
-class Guide:
-    """A Gaussian near the posterior, around which chains start.
-
-    Args:
-        center: The mode of the density of z.
-        factor: Lower-triangular factor of the covariance of a Gaussian of the same curvature.
-    """
-
-    center: FloatArray
-    factor: FloatArray
 
 
 def components_of(modes: Modes) -> Components:

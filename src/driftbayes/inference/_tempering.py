@@ -14,7 +14,7 @@ import numpy as np
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference._log_sums import logsumexp
-from driftbayes.inference._metropolis import Chains, Cloud, fit_cloud, move, start_chains
+from driftbayes.inference._metropolis import Chains, Cloud, fit_cloud, move
 from driftbayes.inference._target import AbstractTarget
 
 # A step in temperature leaves this share of the live particles effective.
@@ -118,8 +118,8 @@ def temper(
     r"""Take all islands from the prior to the posterior.
 
     At each temperature n_particles / n_moves particles of an island are resampled. Each makes
-    n_moves moves, and every position along its path is a particle of the next cloud, so that no
-    evaluation is wasted (Dau and Chopin, 2022).
+    n_moves moves, and every position along its path is a particle of the next cloud, so that every
+    evaluation is used (Dau and Chopin, 2022).
 
     Islands resample and move independently. Temperatures and proposals are adapted to the particles
     of all islands, so that the bias from adaptation falls with the number of all particles instead
@@ -146,7 +146,7 @@ def temper(
     shape = (size.n_islands, size.n_particles)
     particles = _draw_prior(target, rng, size.n_islands * size.n_particles)
     n_alive = int(np.isfinite(particles.log_likelihood).sum())
-    # Without a live particle there is nowhere to go, and Z is zero.
+    # Without a particle of positive likelihood Z is zero.
     log_z = thermodynamic = np.full(size.n_islands, 0.0 if n_alive else -np.inf)
     beta, acceptance, memory = 0.0, 1.0, 0.0
     used: list[Tuning] = []
@@ -155,13 +155,7 @@ def temper(
         step, beta = tuning.beta - beta, tuning.beta
         log_w = step * particles.log_likelihood.reshape(shape)
         chosen = _resample(rng.random(size.n_islands), log_w, size.n_chains)
-        chains = Chains(
-            particles.z[chosen],
-            particles.log_prior[chosen],
-            particles.log_likelihood[chosen],
-            tuning.log_scale,
-            tuning.fit,
-        )
+        chains = replace(particles.take(chosen), log_scale=tuning.log_scale, fit=tuning.fit)
         paths, accepted = [chains], 0.0
         for _ in range(size.n_moves):
             moved, is_accepted = move(target, paths[-1], tuning.cloud, beta, rng)
@@ -193,10 +187,11 @@ def temper(
 
 
 def _draw_prior(target: AbstractTarget, rng: np.random.Generator, n: int) -> Chains:
+    """Draw particles from the prior."""
     z = target.sample_prior(rng, n)
     # A draw at the very edge of the prior has no finite unconstrained coordinates.
     inside = np.asarray(np.isfinite(z).all(axis=1))
-    chains = start_chains(target, np.where(inside[:, None], z, 0.0))
+    chains = Chains.at(target, np.where(inside[:, None], z, 0.0))
     return replace(chains, log_likelihood=np.where(inside, chains.log_likelihood, -np.inf))
 
 
@@ -222,7 +217,7 @@ def _next_step(log_l: FloatArray, beta: float) -> float:
 
     def is_small_enough(step: float) -> bool:
         w = np.exp(step * relative)
-        # A product w @ w would wake the threads of BLAS, which takes longer than the sum.
+        # A product w @ w would start the threads of BLAS, which takes longer than the sum.
         return bool(w.sum() ** 2 >= goal * np.sum(w * w))
 
     whole = 1 - beta

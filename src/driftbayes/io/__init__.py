@@ -101,6 +101,7 @@ def written_suffix(path: PathLike) -> str:
     Raises:
         DriftbayesError: If the suffix is unknown.
     """
+    expect(path, str | Path, "path", "the name of a file")
     name = Path(path).name
     for suffix in _WRITERS:
         if name.lower().endswith(suffix):

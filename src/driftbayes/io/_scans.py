@@ -11,7 +11,7 @@ from driftbayes._storage.atomic import write_netcdf
 from driftbayes._storage.outputs import PathLike
 from driftbayes._version import __version__
 from driftbayes.data import _schema as schema
-from driftbayes.errors import DriftbayesError, Status
+from driftbayes.errors import DriftbayesError, Status, expect, shown
 from driftbayes.io import _netcdf_file as netcdf_file
 from driftbayes.io._limits import MAX_ID_LENGTH
 from driftbayes.io._reading import check_schema_version, require
@@ -68,6 +68,10 @@ def write_dataset(dataset: "xr.Dataset", path: PathLike, *, kind: str) -> None:
         kind: Kind of the dataset, such as "scan"; `read_dataset` requires the same.
     """
     _check_suffix(path)
+    is_dataset = hasattr(dataset, "attrs") and hasattr(dataset, "variables")
+    if not is_dataset:
+        wanted = "an xarray Dataset, for example scan.to_dataset()"
+        raise DriftbayesError(f"dataset must be {wanted}, got {shown(dataset)}")
     _check_plain("the dataset", dataset.attrs)
     for name, variable in dataset.variables.items():
         _check_plain(f"variable {str(name)!r}", variable.attrs)
@@ -126,6 +130,7 @@ def read_scan(path: PathLike) -> "xr.Dataset":
 
 
 def _check_suffix(path: PathLike) -> None:
+    expect(path, str | Path, "path", "the name of a file")
     if Path(path).suffix.lower() != ".nc":
         msg = f"results are NetCDF files: expected a name ending in .nc, got {Path(path).name!r}"
         raise DriftbayesError(msg)

@@ -55,6 +55,7 @@ def cell_places(data: Displacements) -> tuple[FloatArray, bool] | None:
 
 
 def _is_lonlat(data: Displacements) -> bool:
+    """Return whether positions are used in degrees."""
     # Around a pole longitude is discontinuous; the tangent plane is not.
     return data.lonlat is not None and data.ground is not None and data.ground.frame == "local"
 
@@ -66,6 +67,7 @@ def _on_circle(angle: FloatArray) -> FloatArray:
 
 
 def _scaled(columns: FloatArray) -> FloatArray:
+    """Centre columns and divide them by their common standard deviation."""
     columns = columns - columns.mean(axis=0)
     # Identical positions need no scaling.
     return columns / (float(np.sqrt(np.mean(columns**2))) or 1.0)

@@ -99,13 +99,11 @@ class Ensemble:
     Args:
         networks: One network, whose arrays have a leading axis of tasks.
         tasks: Training and validation data of each network.
-        losses: Mean of -ln q(y | z) over the validation rows of each task.
         n_steps: Training steps after which each network was best.
     """
 
     networks: MixtureNetwork
     tasks: Sequence[Task]
-    losses: FloatArray
     n_steps: IntArray
 
     def log_density(self, rows: Rows, task: int, index: IntArray) -> FloatArray:
@@ -182,7 +180,7 @@ def train(
             progress(training.max_steps if is_last else done, training.max_steps)
         if is_last:
             break
-    return Ensemble(best, tasks, best_losses.astype(np.float64), n_steps)
+    return Ensemble(best, tasks, n_steps)
 
 
 @cache
@@ -240,6 +238,7 @@ def _validation_losses(networks: MixtureNetwork, data: Any) -> Float[Array, " ta
 def _log_density(
     network: MixtureNetwork, maps: _Maps, rows: Rows, index: Int[Numbers, " row"]
 ) -> Float[Array, " row"]:
+    """Compute the log density of the whitened residuals of some rows."""
     y, z = maps(rows, index)
     return jax.vmap(network.log_density)(jnp.asarray(y), jnp.asarray(z))
 
@@ -259,6 +258,7 @@ def _validation_rows(tasks: Sequence[Task]) -> tuple[IntArray, FloatArray]:
 
 
 def _stack(trees: Sequence[Any]) -> Any:
+    """Stack the arrays of several trees along a new first axis."""
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 

@@ -20,7 +20,7 @@ from driftbayes._sums import WindowSums
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
-from driftbayes.likelihood._runs import make_context
+from driftbayes.likelihood._runs import make_context, with_regressors
 
 
 class ChannelMoments(NamedTuple):
@@ -91,10 +91,7 @@ def channel_moments(data: Displacements, memory: int, *, positions: bool = False
         memory: Longest window.
         positions: Whether positions are channels too.
     """
-    parts = [data.dx, data.interval]
-    if positions:
-        parts.append((data.origin - data.centre) * data.interval[:, None])
-    columns = np.column_stack(parts)
+    columns = with_regressors(data, positions=positions)
     sums = WindowSums(memory, columns.shape[1], apart=True)
     sums.add(columns, np.cumsum(data.row_sizes) - data.row_sizes, data.row_sizes)
     context = make_context(data, positions=positions)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from driftbayes._kernels.compiled import count_threads, run_in_threads
+from driftbayes._kernels.compiled import count_threads, run_in_ranges, run_in_threads
 from driftbayes._typing import FloatArray
 from driftbayes.likelihood._channels import ChannelMoments
 from driftbayes.likelihood._moments import SecondMoments
@@ -177,6 +177,7 @@ class FilterEngine:
         )
 
     def _filter_rows(self, formulas: Formulas) -> Sums:
+        """Filter all runs for rows whose matrices fit in memory together."""
         from driftbayes._kernels.filter import LANES
 
         runs, n_rows = self.runs, formulas.n_rows
@@ -241,6 +242,7 @@ class FilterEngine:
     def _transform(
         self, formulas: Formulas, given: NDArray[Any], *, backwards: bool
     ) -> tuple[NDArray[Any], FloatArray]:
+        """Compute innovations of all data sets, or steps from them, and their variances."""
         from driftbayes._kernels.filter import LANES
 
         found, variances = np.empty_like(given), np.empty(given.shape[:2])
@@ -304,6 +306,7 @@ def _filter(
     tails: FloatArray,
     n_state: int,
 ) -> tuple[NDArray[Any], ...]:
+    """Filter a part of the runs for one block of rows."""
     from driftbayes._kernels.filter import LANES, filter_kernel
 
     n_columns, n_slots = runs.columns.shape[1], runs.n_slots
@@ -426,11 +429,10 @@ class MomentsEngine:
         # Empty groups are padding.
         used = np.flatnonzero(np.any(forms != 0, axis=(1, 2, 3)))
         groups = np.ascontiguousarray(forms[used]), moments.orders[used], moments.paired[used]
-        n_tasks = min(count_threads(), -(-n_rows // 64))
-        edges = np.linspace(0, n_rows, n_tasks + 1).astype(int)
-        run_in_threads(
+        run_in_ranges(
             lambda a, b: form_products(covariance[a:b], *groups, logs[a:b], products[a:b]),
-            list(pairwise(edges)),
+            n_rows,
+            min(count_threads(), -(-n_rows // 64)),
         )
         counts = moments.predicted
         log_det = logs[:, counts > 0] @ counts[counts > 0]
@@ -438,6 +440,7 @@ class MomentsEngine:
         return Sums(n, log_det[:, None], self._unpack(products), np.zeros((n_rows, 1)))
 
     def _unpack(self, products: NDArray[Any]) -> NDArray[Any]:
+        """Unpack products of pairs of columns to matrices, (row, slot, column, column)."""
         if not self.is_turning:
             n_columns = int((np.sqrt(8 * products.shape[1] + 1) - 1) / 2)
             return triangle(products.T[None], n_columns)
@@ -458,6 +461,7 @@ class ToeplitzEngine(FilterEngine):
 
     @property
     def _n_lags(self) -> int:
+        """Number of steps of the longest window."""
         return int(min(np.diff(self.runs.offsets).max(), _MAX_LAGS))
 
     @property

@@ -27,11 +27,11 @@ approximation in groups, Guinness 2018). With all earlier particles as neighbour
 Single particles instead of groups would need hundreds of neighbours because of the share a. The
 filter of a model with memory covers all velocities exactly, up to a limit on their number.
 
-**Measurement errors.** One filter covers all positions and velocities (`flow_errors.py`), with
+**Measurement errors.** One filter covers all positions and velocities (`_flow_errors.py`), with
 correlations between fixes: an approximation for errors much smaller than the correlation length.
 
 **GPU.** If JAX has a GPU, it is used for particles that are present at all times and observed
-without errors (`flow_accelerator.py`).
+without errors (`_flow_accelerator.py`).
 """
 
 __all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
@@ -52,7 +52,7 @@ from driftbayes.data._trajectories import GRID_TOLERANCE
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood._engines import rows_first
 from driftbayes.likelihood._flow_errors import NoisyStep, noisy_products, regression_on_old
-from driftbayes.likelihood._runs import Context
+from driftbayes.likelihood._runs import Context, error_variances
 from driftbayes.likelihood._sums import Formulas, NumberedFormulas, Sums
 
 if TYPE_CHECKING:
@@ -287,10 +287,12 @@ class FlowEngine:
 
     @cached_property
     def _distances(self) -> list[FloatArray]:
+        """Distances between particles at each step."""
         return [distances(step.x, self.period) for step in self.steps]
 
     @cached_property
     def _plane_distances(self) -> list[FloatArray]:
+        """Distances on the plane at each step."""
         if all(step.plane is step.x for step in self.steps):
             return self._distances
         return [distances(step.plane, self.period) for step in self.steps]
@@ -331,8 +333,11 @@ class FlowEngine:
         return Crowd(x, dx, _periods(self.period, x.shape[2]), device)
 
     @cached_property
-    def _few(self) -> dict[bool, tuple[FloatArray, FloatArray, FloatArray]]:
-        """Positions, distances and steps by time, for independent and for correlated axes."""
+    def _few(self) -> dict[bool, tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:
+        """Arguments of the kernel, for independent and for correlated axes.
+
+        They are positions and distances by time, the period, and steps by time.
+        """
         found = {}
         for is_tensor in (False, True):
             each = [
@@ -340,7 +345,7 @@ class FlowEngine:
                 for k, step in enumerate(self.steps)
             ]
             x, r, dx = (np.stack(part) for part in zip(*each, strict=True))
-            found[is_tensor] = x, r, dx
+            found[is_tensor] = x, r, _periods(self.period, self.n_dim), dx
         return found
 
     @cached_property
@@ -382,27 +387,22 @@ class FlowEngine:
         both = rows_first(formulas.lanes(np.array([self.tau]))[:, 0], n_rows)
         start, extra, _ = formulas.starts()
         shapes = zip(*(part.tolist() for part in numbers), strict=True)
-        tasks = list(zip(both, start, shapes, strict=True))
         has_errors = self.noisy or bool(np.any(extra > 0))
+        extras = extra.tolist() if has_errors else [None] * n_rows
+        tasks = list(zip(both, start, shapes, extras, strict=True))
         has_memory = start.shape[1] > 1 or has_errors
         self._check(numbers, has_memory=has_memory)
         is_tensor = not np.isnan(numbers[2][0])
         crowd = None
         if not has_errors and (has_memory or self.max_particles <= _MAX_EXACT):
             crowd = self._crowd(is_tensor=is_tensor)
-        if has_errors:
-            noisy = [(*task, error) for task, error in zip(tasks, extra.tolist(), strict=True)]
-            if self._is_few:
-                found = run_in_threads(self._with_errors, noisy)
-            else:
-                found = [self._with_errors(*task) for task in noisy]
-        elif crowd is not None:
+        if crowd is not None:
             found = crowd.products(both, start, np.stack(numbers, axis=1))
         elif self._is_few:
-            found = run_in_threads(self._one, tasks)
+            found = run_in_threads(self._row, tasks)
         else:
             # LAPACK has its own threads, which would compete with these.
-            found = [self._one(*task) for task in tasks]
+            found = [self._row(*task) for task in tasks]
         log_det, products = (np.stack(part) for part in zip(*found, strict=True))
         if is_tensor:
             # Both axes were one column.
@@ -410,38 +410,34 @@ class FlowEngine:
         n = np.array([float(self.n)])
         return Sums(n, log_det[:, None], products[:, None], np.zeros((n_rows, 1)))
 
-    def _one(
-        self, matrices: FloatArray, start: FloatArray, shape: _Shape
+    def _row(
+        self, matrices: FloatArray, start: FloatArray, shape: _Shape, extra: float | None
     ) -> tuple[float, FloatArray]:
-        """Compute log-determinant and products for one row; correlated axes are one column."""
-        velocity = float(start[1, 1]) if len(start) > 1 else None
+        """Compute log-determinant and products for one row; correlated axes are one column.
+
+        Args:
+            matrices: Propagator and noise covariance.
+            start: Initial covariance.
+            shape: Numbers of the correlation.
+            extra: Error variance of every fix in addition to the known one; None if all are exact.
+        """
+        is_tensor = _is_tensor(shape)
+        velocity = float(start[1, 1]) if len(start) > 1 else 0.0
+        steps = [] if extra is None else self._noisy_steps[is_tensor]
         if self._is_few:
             from driftbayes._kernels.flow import flow_products
 
-            period = _periods(self.period, self.n_dim)
-            x, r, dx = self._few[_is_tensor(shape)]
-            return flow_products(x, r, period, dx, matrices, velocity or 0.0, shape)
-        if velocity is None:
+            errors = None
+            if extra is not None:
+                errors = np.stack([steps[0].begin, *(step.end for step in steps)]) + extra
+            return flow_products(self._few[is_tensor], matrices, velocity, shape, errors)
+        if extra is not None:
+            return noisy_products(
+                steps, lambda k: self._correlation_at(k, shape), matrices, velocity, extra
+            )
+        if len(start) == 1:
             return self._without_memory(float(matrices[1, 0, 0]), shape)
         return self._with_memory(matrices, velocity, shape)
-
-    def _with_errors(
-        self, matrices: FloatArray, start: FloatArray, shape: _Shape, extra: float
-    ) -> tuple[float, FloatArray]:
-        """Compute log-determinant and products for one row with measurement errors."""
-        is_tensor = _is_tensor(shape)
-        velocity = float(start[1, 1]) if len(start) > 1 else 0.0
-        steps = self._noisy_steps[is_tensor]
-        if self._is_few:
-            from driftbayes._kernels.flow import noisy_flow_products
-
-            x, r, dx = self._few[is_tensor]
-            errors = np.stack([steps[0].begin, *(step.end for step in steps)]) + extra
-            crowd = x, r, _periods(self.period, self.n_dim), dx
-            return noisy_flow_products(crowd, matrices, velocity, shape, errors)
-        return noisy_products(
-            steps, lambda k: self._correlation_at(k, shape), matrices, velocity, extra
-        )
 
     @cached_property
     def _noisy_steps(self) -> dict[bool, list[NoisyStep]]:
@@ -643,8 +639,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         )
     x, plane = _origins(data)
     run = np.repeat(np.arange(len(sizes)), sizes)
-    sd = data.position_sd
-    errors = np.zeros(len(data.dx) + len(sizes)) if sd is None else sd**2
+    errors = error_variances(data)
     steps, before = [], np.zeros(0, dtype=np.int64)
     last = -2
     for time in np.unique(index):

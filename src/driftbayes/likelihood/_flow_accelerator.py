@@ -1,4 +1,4 @@
-"""Likelihood of particles in one flow on a GPU, by JAX; see `flow.py`."""
+"""Likelihood of particles in one flow on a GPU, by JAX; see `_flow.py`."""
 
 __all__ = ["Crowd", "accelerator"]
 
@@ -78,6 +78,8 @@ class Crowd:
 def _evaluate_rows(
     x: Any, dx: Any, period: Any, rows: Any, *, smoothness: float, is_tensor: bool
 ) -> tuple[Any, Any]:
+    """Compute log-determinant and products of several rows."""
+
     def evaluate(given: tuple[Any, Any, Any]) -> tuple[Any, Any]:
         matrices, start, shape = given
 
@@ -120,12 +122,15 @@ def _correlation(x: Any, period: Any, shape: Any, smoothness: float, *, is_tenso
 
 
 def _whitened(covariance: Any, dx: Any) -> tuple[Any, Any, Any]:
+    """Return log-determinant, whitened steps and lower Cholesky factor."""
     factor = jnp.linalg.cholesky(covariance, symmetrize_input=False)
     white = solve_triangular(factor, dx, lower=True)
     return 2 * jnp.sum(jnp.log(jnp.diag(factor))), white, factor
 
 
 def _without_memory(x: Any, dx: Any, correlation: Any, variance: Any) -> tuple[Any, Any]:
+    """Factorise each step separately, since steps are independent."""
+
     def step(given: tuple[Any, Any]) -> tuple[Any, Any]:
         x, dx = given
         log_det, white, _ = _whitened(correlation(x), dx)

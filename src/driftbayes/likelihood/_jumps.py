@@ -22,7 +22,7 @@ from scipy.special import gammaln
 from driftbayes._typing import FloatArray
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
-from driftbayes.likelihood._direct import AbstractDirect
+from driftbayes.likelihood._direct import DirectDisplacements
 
 # Terms on either side of the largest, which cover 9 widths of the peak, and terms per width.
 _N_SIDE, _PER_WIDTH = 72, 8.0
@@ -98,7 +98,7 @@ def check_jumps(data: Displacements, model: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class JumpEngine(AbstractDirect):
+class JumpEngine(DirectDisplacements):
     """Density of the steps of a random walk, observed without errors."""
 
     def log_densities(self, model: Any, values: Mapping[str, FloatArray]) -> FloatArray:

@@ -31,6 +31,7 @@ def available_bytes() -> int | None:
 
 
 def _system_bytes() -> int | None:
+    """Return the available memory of the machine; None if unknown."""
     text = _read("/proc/meminfo")
     for line in (text or "").splitlines():
         if line.startswith("MemAvailable:"):
@@ -58,6 +59,7 @@ def _group_bytes() -> int | None:
 
 
 def _read(path: str) -> str | None:
+    """Return the content of a text file; None if it cannot be read."""
     try:
         return Path(path).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
@@ -65,6 +67,7 @@ def _read(path: str) -> str | None:
 
 
 def _text(n_bytes: int) -> str:
+    """Format a number of bytes."""
     size = float(n_bytes)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:

@@ -13,12 +13,11 @@ __all__ = [
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from driftbayes._kernels.compiled import run_in_threads
+from driftbayes._kernels.compiled import run_in_ranges
 from driftbayes._sums import WindowSums
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._sampling import Displacements
@@ -165,6 +164,7 @@ class MomentStack:
 
     @cached_property
     def _predicted(self) -> FloatArray:
+        """Number of displacements predicted from 0, 1, 2, ... earlier ones, (set, order)."""
         return np.ascontiguousarray(self.moments.predicted)
 
     @cached_property
@@ -197,9 +197,6 @@ class MomentStack:
         # Always read-only, since Numba compiles separately for writable arrays.
         covariance = covariance.view()
         covariance.flags.writeable = False
-        n_rows = len(covariance)
-        n_tasks = int(np.clip(n_rows // _ROWS_PER_TASK, 1, _MAX_TASKS))
-        edges = np.linspace(0, n_rows, n_tasks + 1).astype(np.int64)
 
         def whiten(low: int, high: int) -> None:
             part = slice(offsets[low], offsets[high])
@@ -212,5 +209,6 @@ class MomentStack:
                 *(log_det[part], quadratic[part]),
             )
 
-        run_in_threads(whiten, list(pairwise(edges.tolist())))
+        n_rows = len(covariance)
+        run_in_ranges(whiten, n_rows, int(np.clip(n_rows // _ROWS_PER_TASK, 1, _MAX_TASKS)))
         return log_det, quadratic

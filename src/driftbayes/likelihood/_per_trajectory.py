@@ -59,6 +59,7 @@ class _Group:
         return self._by_slot(found)
 
     def _by_slot(self, values: FloatArray) -> FloatArray:
+        """Sum numbers of each run over the runs of a slot, (statistic, slot)."""
         n = self.n_slots
         return np.stack([np.bincount(self.owner, weights=row, minlength=n) for row in values])
 
@@ -118,6 +119,7 @@ class Tracks:
     def _independent(
         self, covariance: FloatArray
     ) -> tuple[list[tuple[FloatArray, FloatArray]], FloatArray]:
+        """Invert covariances of independent steps."""
         variance = covariance[:, :1]
         lengths = np.array([group.length for group in self.groups])
         return [(1 / variance, group.squares) for group in self.groups], np.log(variance) * lengths
@@ -125,6 +127,7 @@ class Tracks:
     def _neighbours(
         self, covariance: FloatArray
     ) -> tuple[list[tuple[FloatArray, FloatArray]], FloatArray]:
+        """Invert covariances of steps that only their neighbours affect, by the sine transform."""
         inverses, logs = [], []
         for group in self.groups:
             n = group.length

@@ -1,6 +1,14 @@
 """Runs of successive steps as arrays for engines and kernels."""
 
-__all__ = ["Context", "Runs", "distinct_intervals", "make_context", "make_runs"]
+__all__ = [
+    "Context",
+    "Runs",
+    "distinct_intervals",
+    "error_variances",
+    "make_context",
+    "make_runs",
+    "with_regressors",
+]
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes._typing import FloatArray, IntArray
-from driftbayes.data._sampling import Displacements
+from driftbayes.data._sampling import Displacements, ragged_arange
 
 # Relative differences of durations below this are rounding errors of times.
 _INTERVAL_TOLERANCE = 1e-10
@@ -100,10 +108,9 @@ class Runs:
         every = max(int(np.ceil(kept.sum() / n_steps)), 1)
         chosen = np.arange(0, len(sizes), every)
         starts, kept = self.offsets[chosen], kept[chosen]
-        steps = np.concatenate([s + np.arange(k) for s, k in zip(starts, kept, strict=True)])
-        fixes = np.concatenate(
-            [s + r + np.arange(k + 1) for r, s, k in zip(chosen, starts, kept, strict=True)]
-        )
+        steps = np.repeat(starts, kept) + ragged_arange(kept)
+        # Each run has one more position than steps.
+        fixes = np.repeat(starts + chosen, kept + 1) + ragged_arange(kept + 1)
         return self._select(steps, fixes, kept, self.slot[chosen])
 
     def _fewer_slots(self, every: int) -> "tuple[Runs, float]":
@@ -154,31 +161,47 @@ def make_runs(
         by_trajectory: Whether each trajectory has its own slot.
         is_turning: Whether the columns are x + iy, x - iy and the duration.
     """
-    columns: list[NDArray[Any]] = [data.dx]
+    columns: NDArray[Any] = data.dx
     if is_turning:
         z = data.dx[:, 0] + 1j * data.dx[:, 1]
-        columns = [z, z.conj(), data.interval.astype(complex)]
+        columns = np.column_stack([z, z.conj(), data.interval.astype(complex)])
     elif channels:
-        columns.append(data.interval)
-        if positions:
-            columns.append((data.origin - data.centre) * data.interval[:, None])
+        columns = with_regressors(data, positions=positions)
     intervals, which = distinct_intervals(data.interval)
     slot = np.zeros(len(data.row_sizes), dtype=np.int64)
     if by_trajectory:
         slot = np.unique(data.trajectory, return_inverse=True)[1]
-    n_fixes = len(data.dx) + len(data.row_sizes)
-    sd = data.position_sd
     return Runs(
-        columns=np.ascontiguousarray(np.column_stack(columns)),
+        columns=np.ascontiguousarray(columns),
         intervals=intervals,
         which=which,
         offsets=np.concatenate([[0], np.cumsum(data.row_sizes)]),
         slot=slot,
-        error=np.zeros(n_fixes) if sd is None else np.asarray(sd, dtype=np.float64) ** 2,
+        error=error_variances(data),
         n_dim=data.n_dim,
         tau=data.tau,
         context=make_context(data, positions=positions),
     )
+
+
+def with_regressors(data: Displacements, *, positions: bool) -> FloatArray:
+    """Return the steps and the regressors of a flow, (step, column).
+
+    Args:
+        data: Displacements at one tau.
+        positions: Whether positions times the duration are regressors too, as well as the duration.
+    """
+    regressors = [data.interval]
+    if positions:
+        regressors += list(((data.origin - data.centre) * data.interval[:, None]).T)
+    return np.column_stack([data.dx, *regressors])
+
+
+def error_variances(data: Displacements) -> FloatArray:
+    """Return the error variance of every position, run after run; zero if positions are exact."""
+    if data.position_sd is None:
+        return np.zeros(len(data.dx) + len(data.row_sizes))
+    return np.asarray(data.position_sd, dtype=np.float64) ** 2
 
 
 def make_context(data: Displacements, *, positions: bool) -> Context:

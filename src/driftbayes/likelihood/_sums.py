@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbayes._typing import FloatArray, IntArray
+from driftbayes.likelihood._gaussian import gaussian_log_density
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,12 @@ class Sums:
     log_det: FloatArray
     products: NDArray[Any]
     excess: FloatArray
+
+    def log_densities(self, n_dim: int) -> FloatArray:
+        """Compute the Gaussian log-density of each slot with independent axes, (row, slot)."""
+        quadratic = np.trace(self.products, axis1=2, axis2=3)
+        values = gaussian_log_density(n_dim * self.n, n_dim * self.log_det, quadratic, 1.0, np)
+        return np.where(np.isnan(values), -np.inf, values)
 
 
 @dataclass(frozen=True)

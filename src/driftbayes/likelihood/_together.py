@@ -10,7 +10,7 @@ $$S = D + M C_c M^T, \qquad \det S = \det D\,\det(1 + L^T B L), \qquad
   x^T S^{-1} x = x^T D^{-1} x - b^T L (1 + L^T B L)^{-1} L^T b$$
 
 with $C_c = L L^T$, $B = M^T D^{-1} M$ and $b = M^T D^{-1} x$. For different observation times or
-errors, one filter covers all particles (`unshared.py`).
+errors, one filter covers all particles (`_unshared.py`).
 """
 
 __all__ = ["CommonEngine", "common_engine"]
@@ -26,7 +26,7 @@ from scipy.linalg.lapack import dtrtri
 
 from driftbayes._kernels.compiled import run_in_threads
 from driftbayes._typing import FloatArray, IntArray
-from driftbayes.data._sampling import Displacements
+from driftbayes.data._sampling import Displacements, subset
 from driftbayes.data._trajectories import GRID_TOLERANCE
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood._engines import FilterEngine
@@ -190,6 +190,7 @@ class CommonEngine:
         return min(steps + [block.shortest_step for block in self.unshared])
 
     def _engines(self) -> Iterator[FilterEngine]:
+        """Yield the engines of means, contrasts and grids."""
         yield from self.means.values()
         if self.contrasts is not None:
             yield self.contrasts
@@ -245,7 +246,9 @@ def common_engine(
         )
     means: dict[int, list[Displacements]] = {}
     contrasts, grids, unshared = [], [], []
-    blocks = [_select_runs(data, runs) for runs in _blocks(data)]
+    # Means and contrasts have no positions.
+    data = replace(data, start=None, start_row=None, lonlat=None)
+    blocks = [subset(data, runs) for runs in _blocks(data)]
     if all(len(block.row_sizes) == 1 for block in blocks):
         raise DriftbayesError(
             f"no two particles are seen at the same time, so {model} cannot tell what they share; "
@@ -297,30 +300,6 @@ def _blocks(data: Displacements) -> list[IntArray]:
     return np.split(order, np.flatnonzero(new) + 1)
 
 
-def _select_runs(data: Displacements, runs: IntArray) -> Displacements:
-    """Select runs."""
-    ends = np.cumsum(data.row_sizes)
-    sizes = data.row_sizes[runs]
-    steps = np.concatenate([np.arange(ends[r] - data.row_sizes[r], ends[r]) for r in runs])
-    sd = data.position_sd
-    if sd is not None:
-        sd = sd[
-            np.concatenate([r + np.arange(ends[r] - data.row_sizes[r], ends[r] + 1) for r in runs])
-        ]
-    return replace(
-        data,
-        dx=data.dx[steps],
-        interval=data.interval[steps],
-        row_sizes=sizes,
-        trajectory=data.trajectory[runs],
-        position_sd=sd,
-        start=None,
-        start_row=None,
-        lonlat=None,
-        start_time=np.asarray(data.start_time)[runs],
-    )
-
-
 def _is_simultaneous(block: Displacements) -> bool:
     """Return whether all runs have the same times and errors."""
     size, slack = block.row_sizes[0], GRID_TOLERANCE * block.tau
@@ -358,6 +337,8 @@ def _with_steps(block: Displacements, steps: FloatArray) -> Displacements:
 
 
 def _concatenate(parts: list[Displacements]) -> Displacements:
+    """Concatenate the runs of several blocks."""
+
     def joined(name: str) -> Any:
         return np.concatenate([getattr(part, name) for part in parts])
 

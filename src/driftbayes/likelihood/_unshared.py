@@ -13,7 +13,7 @@ from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood._engines import lanes_last
-from driftbayes.likelihood._runs import distinct_intervals
+from driftbayes.likelihood._runs import distinct_intervals, error_variances
 from driftbayes.likelihood._sums import Formulas, Sums
 
 # Times closer than this, relative to tau, differ by rounding.
@@ -166,7 +166,7 @@ def unshared_times(block: Displacements) -> UnsharedTimes:
     run = np.repeat(np.arange(len(sizes)), sizes + 1)
     begin = np.asarray(block.start_time)
     time = (begin - begin.min())[run] + total - total[firsts][run]
-    error = np.zeros(len(dx)) if block.position_sd is None else block.position_sd**2
+    error = error_variances(block)
     slot = _assign_slots(time[firsts], time[firsts + sizes])[run]
     order = np.lexsort((run, time))
     return UnsharedTimes(slot[order], time[order], after[order], dx[order], error[order], block.tau)

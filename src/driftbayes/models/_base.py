@@ -1,6 +1,13 @@
 """Interface of all models, and the methods that they share."""
 
-__all__ = ["AbstractModel", "Parameter", "as_template", "fact", "shape_names"]
+__all__ = [
+    "AbstractModel",
+    "AbstractUnsolved",
+    "Parameter",
+    "as_template",
+    "fact",
+    "shape_names",
+]
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -80,6 +87,7 @@ class Parameter:
 
 
 def _power(unit: str, power: int) -> str:
+    """Format a unit to a power."""
     return unit + {1: "", 2: "²", 3: "³"}.get(power, f"^{power}")
 
 
@@ -363,8 +371,29 @@ class AbstractModel(eqx.Module):
         return _walk(key, int(n_steps), (int(n_particles), int(n_dim)), *matrices)
 
 
+class AbstractUnsolved(AbstractModel):
+    """A model whose moments have no closed form."""
+
+    is_gaussian: ClassVar[bool] = False
+    has_state_space: ClassVar[bool] = False
+
+    @abstractmethod
+    def _no_moments(self) -> str:
+        """Say why there are no moments, and what to do."""
+
+    def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:
+        raise DriftbayesError(self._no_moments())
+
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
+        raise DriftbayesError(self._no_moments())
+
+    def lvaf(self, lag: TimeArray) -> TimeArray:
+        raise DriftbayesError(self._no_moments())
+
+
 @cache
 def _template_of(family: type[AbstractModel]) -> AbstractModel:
+    """Make the template of a family."""
     # Bypasses the converters of the fields, which may accept numbers only.
     template = object.__new__(family)
     for field in fields(family):
@@ -413,6 +442,7 @@ def _walk(
     noise: StateMatrix,
     initial: StateMatrix,
 ) -> Positions:
+    """Simulate a first-order vector autoregression."""
     key_start, key_steps = jax.random.split(key)
     shape = (*size, len(propagate))
     state = jax.random.normal(key_start, shape) @ initial.T
@@ -430,6 +460,7 @@ def _walk(
 def _positions_from(
     model: AbstractModel, kicks: Float[Array, "particle step dim"], tau: Scalar
 ) -> Positions:
+    """Compute positions from innovations in one compiled program."""
     steps = toeplitz_displacements(model.first_autocovariances(kicks.shape[1], tau), kicks)
     return jnp.pad(jnp.cumsum(steps, axis=1), ((0, 0), (1, 0), (0, 0)))
 

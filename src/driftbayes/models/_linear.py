@@ -103,7 +103,7 @@ class AbstractLinearModel(AbstractModel):
 
         return over(at, jnp.abs(lag))
 
-    def double_integral(self, lag: TimeArray) -> TimeArray:
+    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
         r"""$2\int_0^t (t - s)\,r(s)\,\mathrm{d}s$, with r the velocity autocovariance."""
         rates, _, stationary = self.dynamics()
 
@@ -111,10 +111,6 @@ class AbstractLinearModel(AbstractModel):
             return 2 * t**2 * (exponential_integrals(rates * t).twice[0] @ stationary[:, 0])
 
         return over(at, lag)
-
-    def mean_square_displacement(self, lag: TimeArray) -> TimeArray:
-        """Double integral of the velocity autocovariance."""
-        return self.double_integral(lag)
 
 
 def over(function: Callable[[Array], Array], lag: TimeArray) -> TimeArray:

@@ -63,6 +63,7 @@ def _rate(nu: Scalar) -> Scalar:
 
 
 def _by_lattice(nu: Scalar, x: Scalar, n_lags: int) -> LagArray:
+    """Compute the covariances from tabulated Gaussian shapes."""
     y = _rate(nu) * x
     is_long = y > _MAX_STEP
     log_s = 2 * jnp.log(jnp.clip(y, _MIN_STEP, _MAX_STEP)) - jnp.asarray(2 * (_log_z() + log(2)))
@@ -75,6 +76,7 @@ def _by_lattice(nu: Scalar, x: Scalar, n_lags: int) -> LagArray:
 
 
 def _log_z() -> FloatArray:
+    """Return the nodes of the lattice."""
     return _MIN_LOG_Z + _SPACING * np.arange(_N_LATTICE, dtype=np.float64)
 
 
@@ -89,12 +91,14 @@ def _table(n_lags: int) -> FloatArray:
 # One program; otherwise JAX would compile two dozen operations.
 @jax.jit
 def _tabulate(log_z: Float[Array, " node"], lags: LagArray) -> Float[Array, "node _"]:
+    """Compute E at nodes and lags."""
     z = jnp.exp(log_z)[:, None]
     apart = gaussian_step_covariance(lags[None, :], z)
     return jnp.concatenate([gaussian_spread(z), apart], axis=1)
 
 
 def _by_series(nu: Scalar, x: Scalar, n_lags: int) -> LagArray:
+    """Compute the covariances by Debye's series and quadrature within steps."""
     nodes, weights = np.polynomial.legendre.leggauss(_N_NODES)
     place, weight = jnp.asarray(0.5 * (nodes + 1)), jnp.asarray(0.5 * weights)
     # Only the beginning of a long first step contributes.

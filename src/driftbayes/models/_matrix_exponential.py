@@ -143,6 +143,7 @@ def _noise_series(matrix: Matrix, intensity: Matrix) -> Matrix:
 
 
 def _choose(condition: Array, yes: T, no: T) -> T:
+    """Select between two trees of arrays."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 

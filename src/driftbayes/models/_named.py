@@ -80,7 +80,7 @@ MODELS = _Models(
 SDES = _Models(
     "sde",
     {
-        "sde_langevin": "_library.langevin",
+        "sde_langevin": "_models.langevin.langevin",
         "random_flight": "_models.random_flight.random_flight",
         "nonlinear_friction": "_models.friction.nonlinear_friction",
         "double_well": "_models.potential.double_well",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from driftbayes.data._sampling import Displacements
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, expect
 from driftbayes.likelihood import (
     MEMORY,
     ChannelMoments,
@@ -119,6 +119,8 @@ def preparation(
         engine: "moments" for regular exact data, "kalman" for gaps, irregular times or measurement
             error, "dense" for the slow reference; "auto" chooses the first that applies.
     """
+    kinds = Displacements | ReducedDisplacements | SummedDisplacements
+    expect(data, kinds, "data", "displacements, for example displacements(tracks, tau='6h')")
     kind = needs.kind
     if not isinstance(data, Displacements) and engine not in ("auto", "moments"):
         what = "reduced" if isinstance(data, ReducedDisplacements) else "summed"
@@ -224,6 +226,7 @@ def check_summable(needs: Needs) -> int:
 
 
 def _prepare_summed(data: SummedDisplacements, needs: Needs, engine: EngineName) -> Preparation:
+    """Choose the sums for data of which only moments are kept."""
     memory = check_summable(needs)
     if engine == "auto" and data.n_steps > memory > MEMORY and needs.has_state_space:
         raise DriftbayesError(
@@ -299,6 +302,7 @@ def make_engine(
 
 
 def _engine_for(runs: Runs, *, has_state_space: bool, is_summed: bool = False) -> FilterEngine:
+    """Make the fastest engine that suits the model and the runs."""
     if has_state_space:
         return FilterEngine(runs, is_summed)
     is_even = len(runs.intervals) == 1 and np.ptp(runs.error) == 0

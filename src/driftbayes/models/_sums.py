@@ -143,6 +143,7 @@ def sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:
 
 
 def _parameters(models: tuple[AbstractModel, ...]) -> dict[str, Parameter]:
+    """Return the parameters of a sum."""
     found: dict[str, Parameter] = {}
     for c, model in enumerate(models, start=1):
         for name in shape_names(model):

@@ -9,6 +9,7 @@ import numpy as np
 
 from driftbayes._representation import with_unit
 from driftbayes.data._units import readable_unit
+from driftbayes.errors import DriftbayesError, did_you_mean, expect, shown
 from driftbayes.plots.style import COLOURS, GUIDE, INK, MORE_COLOURS, inward_ticks, journal_figure
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ def plot_segments(
         tracks: Numbers or ids of the tracks; by default the four most likely to change.
         parameter: Parameter to draw, averaged over all segmentations; by default the first.
     """
+    from driftbayes.changes._analysis import Segments
+
+    expect(result, Segments, "result", "Segments, as tracks.segments() returns them")
     ids = [track.id for track in result.tracks]
     if tracks is None:
         order = np.argsort([-track.any_change for track in result.tracks], kind="stable")
@@ -37,6 +41,10 @@ def plot_segments(
     else:
         chosen = [ids.index(result[track].id) for track in tracks]
     name = result.names[0] if parameter is None else parameter
+    if name not in result.names:
+        near = did_you_mean(name, result.names)
+        every = ", ".join(result.names)
+        raise DriftbayesError(f"parameter must be one of {every}, got {shown(name)}{near}")
     column = result.names.index(name)
     known = result.hypothesis.model.parameters
     symbol = known[name].symbol if name in known else name

@@ -34,7 +34,7 @@ from driftbayes.errors import DriftbayesWarning
 from driftbayes.inference import PosteriorDraws
 from driftbayes.inference._density import hypothesis_of
 from driftbayes.inference._formulas import Rows
-from driftbayes.inference._hypothesis import check_plain, check_plain_models
+from driftbayes.inference._hypothesis import check_plain
 from driftbayes.likelihood._engines import FilterEngine, rows_first
 from driftbayes.likelihood._runs import make_runs
 from driftbayes.models import AbstractModel
@@ -281,7 +281,7 @@ def ensemble(
         tau: Sampling time of the past positions; None for every fix.
         seed: Random seed, combined with the member's number.
     """
-    check_plain_models(members, _PURPOSE, state_space=True)
+    check_plain(members, _PURPOSE, state_space=True)
     times = checked_horizons(horizons)
     last = trajectories.positions[last_rows(trajectories)]
     out = np.empty((len(members), len(last), len(times), trajectories.n_dim))

@@ -173,6 +173,7 @@ def _compare_at(
     seed: int,
     options: Mapping[str, Any],
 ) -> PairComparison:
+    """Compare laws for given separations."""
     hypotheses = law_hypotheses(models, data, priors)
     comparison = compare_hypotheses(hypotheses, data, seed=seed, **options)
     return PairComparison(comparison, data, pair_statistics(data, seed=seed), within, seed)

@@ -20,6 +20,7 @@ from scipy.special import gammaln, ive
 
 from driftbayes._kernels.debye import debye_polynomials
 from driftbayes._typing import FloatArray
+from driftbayes.likelihood._gaussian import LOG_2PI
 
 # Debye's expansion is used from this order on, with this many terms. Below it, Hankel's expansion
 # is used from this argument on, or from the square of the order: the first omitted term is below
@@ -28,7 +29,6 @@ _DEBYE_ORDER, _N_DEBYE = 40.0, 8
 _HANKEL_ARGUMENT, _N_HANKEL = 32.0, 16
 # The power series is used below this argument.
 _SMALL, _N_SERIES = 1e-2, 4
-LOG_2PI = float(np.log(2 * np.pi))
 
 
 @cache

@@ -88,6 +88,7 @@ def describe_pairs(result: PairComparison) -> Card:
 
 
 def _pair_facts(result: PairComparison) -> list[tuple[str, str]]:
+    """Describe the pairs."""
     data, length = result.data, result.data.length_unit
     within = "" if result.within is None else f", begun within {readable(result.within, length, 4)}"
     steps = "1 step" if data.n_displacements == 1 else f"{data.n_displacements:,} steps"
@@ -133,6 +134,7 @@ def statistics_table(result: PairComparison) -> Table:
 
 
 def _unit(name: str, data: Separations) -> str:
+    """Return the unit of a statistic."""
     title, length, time = _TITLES[name]
     return Parameter(title, title, length, time).unit(data.length_unit, data.time_unit)
 

@@ -15,13 +15,13 @@ from typing import ClassVar
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float
 
-from driftbayes._jax_typing import Leaf, Scalar
+from driftbayes._jax_typing import Leaf
 from driftbayes._precision import as_leaf
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.inference import Hypothesis
-from driftbayes.models import AbstractModel, Parameter
+from driftbayes.models import Parameter
+from driftbayes.models._base import AbstractUnsolved
 from driftbayes.models._prepare import Kind
 from driftbayes.priors import AbstractPrior, Exponential, Uniform, parse_prior
 from driftbayes.relative._separations import Separations
@@ -30,29 +30,16 @@ _K = Parameter("K", "relative diffusivity at the reference separation", 2, -1)
 _XI = Parameter("ξ", "exponent of the relative diffusivity", 0, 0, upper=2.0)
 
 
-class AbstractLaw(AbstractModel):
+class AbstractLaw(AbstractUnsolved):
     r"""A separation that diffuses with $K(r) = K\,(r/r_*)^\xi$, r_* the reference separation."""
 
     scale_parameter: ClassVar[str] = "K"
-    is_gaussian: ClassVar[bool] = False
-    has_state_space: ClassVar[bool] = False
     kind: ClassVar[Kind] = "pairs"
     # Exponent ξ if the law fixes it.
     exponent: ClassVar[float | None]
 
-    def _pairs_only(self) -> DriftbayesError:
-        return DriftbayesError(f"{self.name} is a law of separations, not of single particles")
-
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
-        raise self._pairs_only()
-
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        raise self._pairs_only()
-
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        raise self._pairs_only()
+    def _no_moments(self) -> str:
+        return f"{self.name} is a law of separations, not of single particles"
 
 
 class AbstractFixedLaw(AbstractLaw):

@@ -18,7 +18,7 @@ from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.data._units import readable
 from driftbayes.data.sphere import points_in_space
 from driftbayes.errors import DriftbayesError
-from driftbayes.likelihood._runs import Context
+from driftbayes.likelihood._direct import AbstractDirect
 from driftbayes.relative._density import log_separation_density
 
 # Largest number of positions (particles times sampling times) in memory.
@@ -28,7 +28,7 @@ _MAX_PARTICLES = 4_000
 
 
 @dataclass(frozen=True, eq=False)
-class Separations:
+class Separations(AbstractDirect):
     """Separations of pairs at successive sampling times, as concatenated steps of all pairs.
 
     No particle is in two pairs, so pairs are independent if particles are.
@@ -114,16 +114,6 @@ class Separations:
         return replace(self, **kept, pair=pair, members=self.members[chosen])
 
     @property
-    def noisy(self) -> bool:
-        """Whether positions have errors; they are treated as exact."""
-        return False
-
-    @property
-    def context(self) -> Context:
-        """Geographic context of the data; no law of pairs uses it."""
-        return Context(np.zeros(self.n_dim))
-
-    @property
     def shortest_step(self) -> float:
         """Duration of the shortest step."""
         return float(self.interval.min())
@@ -135,10 +125,6 @@ class Separations:
             return self, 1.0
         part = self.of_pairs(np.arange(0, self.n_pairs, stride))
         return part, len(self.first) / len(part.first)
-
-    def sums(self, formulas: Any) -> Any:
-        """Raise an error: the density of a separation has no sufficient sums."""
-        raise DriftbayesError("separations of pairs have no second moments; use `log_densities`")
 
     def log_densities(self, model: Any, values: Mapping[str, FloatArray]) -> FloatArray:
         """Compute ln p of all separations, each conditional on the previous one.
@@ -354,6 +340,7 @@ def _steps(
     begins: IntArray,
     tau: float,
 ) -> Separations:
+    """Collect the separations of all pairs."""
     parts = []
     for number, ((i, j), begin) in enumerate(zip(members, begins, strict=True)):
         x, y = places[i, begin:], places[j, begin:]

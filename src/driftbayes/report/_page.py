@@ -35,7 +35,7 @@ from driftbayes.comparison._describe import (
 from driftbayes.comparison._scan import is_consistent
 from driftbayes.data._describe import origin_facts
 from driftbayes.data._units import readable_time
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, expect
 from driftbayes.inference._describe import MODEL_FIELDS, evidence_rows, posterior_panels
 from driftbayes.io._cells import escape_cell
 from driftbayes.report._examination import (
@@ -99,6 +99,7 @@ def write_report(
         title: Title of the page.
         examination: Results of `examine` to include.
     """
+    expect(path, str | Path, "path", "the name of a file")
     target = Path(path)
     if target.suffix.lower() not in (".html", ".htm"):
         raise DriftbayesError(f"the name of a report must end in .html, got {target.name!r}")

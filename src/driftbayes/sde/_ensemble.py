@@ -12,7 +12,7 @@ from driftbayes._jax_typing import Key
 from driftbayes.sde._law import Law
 from driftbayes.sde._lookahead import FilterInputs, linearise
 from driftbayes.sde._potentials import Gaussian, log_normal
-from driftbayes.sde._tracks import Tracks
+from driftbayes.sde._tracks import Tracks, each_run
 
 
 def ensemble_log_likelihood(
@@ -35,12 +35,11 @@ def ensemble_log_likelihood(
     def filter_one(track: Tracks) -> Array:
         return _filter_run(law, n_members, inputs, track, jax.random.fold_in(key, track.number))
 
-    value = jax.vmap(filter_one)(tracks)
-    value = jnp.where(jnp.any(tracks.valid, axis=1), value, 0.0)
-    return jnp.where(jnp.isnan(value), -jnp.inf, value)
+    return each_run(filter_one, tracks)
 
 
 def _filter_run(law: Law, n: int, inputs: FilterInputs, track: Tracks, key: Key) -> Array:
+    """Approximate the log-likelihood of one run."""
     theta, (n_dim,) = inputs.theta, track.origin.shape
     variance = track.variance + inputs.variance
     size = (n, 2 * n_dim + law.n_hidden)

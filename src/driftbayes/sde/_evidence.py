@@ -120,6 +120,7 @@ def sde_variants(
 
 
 def _displacements(batch: Batch) -> Displacements:
+    """Return the displacements of a data set; raise an error if only sums are left."""
     data = None if batch.source is None else batch.source[0]
     if not isinstance(data, Displacements):
         msg = "an SDE needs displacements, got sums over displacements; pass displacements"
@@ -128,6 +129,7 @@ def _displacements(batch: Batch) -> Displacements:
 
 
 def _compute(hypothesis: Hypothesis, data: Displacements, method: Method, seed: int) -> _Run:
+    """Estimate the evidence of one hypothesis, and correct it for finite substeps."""
     if not isinstance(method, Auto | Importance | SMC):
         raise DriftbayesError(
             f"method {method.name!r} needs an exact likelihood, but that of {hypothesis.name} is "
@@ -152,7 +154,7 @@ def _compute(hypothesis: Hypothesis, data: Displacements, method: Method, seed: 
     if not pilot.is_linear and np.isfinite(estimate.log_evidence):
         correction = find_correction(hypothesis, density, estimate, filter_seed)
         estimate = correction.applied(estimate)
-    start = _start(hypothesis, density, modes, (estimate, correction))
+    start = _start(hypothesis, density, modes, estimate, correction)
     return _Run(estimate, start, pilot, correction)
 
 
@@ -180,7 +182,7 @@ def _importance(
     def log_f(z: FloatArray) -> tuple[FloatArray, FloatArray]:
         fresh = replace(density, seed=zlib.crc32(f"{seed} {next(calls)}".encode()))
         points = Density(hypothesis, fresh).at(z)
-        return np.where(points.free < np.inf, points.free, -np.inf), points.log_likelihood
+        return points.integrand, points.log_likelihood
 
     return quasi_importance(
         log_f,
@@ -196,10 +198,10 @@ def _start(
     hypothesis: Hypothesis,
     density: ParticleDensity,
     modes: Modes,
-    result: tuple[Estimate, Correction | None],
+    estimate: Estimate,
+    correction: Correction | None,
 ) -> Start:
     """Find the mode in natural parameters from the weighted points, and ln L at the mode."""
-    estimate, correction = result
     z = mode_of(hypothesis, estimate)
     theta = hypothesis.from_unconstrained(z)
     repeated = np.repeat(theta[None], _N_AT_MODE, axis=0)

@@ -25,7 +25,7 @@ from driftbayes._jax_typing import Key
 from driftbayes.sde._law import Law
 from driftbayes.sde._lookahead import FilterInputs, backward_information, guided_step, linearise
 from driftbayes.sde._potentials import Gaussian, Lookahead, log_normal, no_lookahead
-from driftbayes.sde._tracks import Tracks
+from driftbayes.sde._tracks import Tracks, each_run
 
 # Particles are resampled when the effective sample size falls below this fraction of their number.
 _RESAMPLE_BELOW_ESS = 0.5
@@ -79,12 +79,12 @@ def log_likelihood(
     def filter_one(track: Tracks) -> Array:
         return _filter_run(law, config, inputs, track, jax.random.fold_in(key, track.number))
 
-    value = jax.vmap(filter_one)(tracks)
-    value = jnp.where(jnp.any(tracks.valid, axis=1), value, 0.0)
+    value = each_run(filter_one, tracks)
     return jnp.where(value > 0.5 * _LOG_ZERO, value, -jnp.inf)
 
 
 def _filter_run(law: Law, config: Filter, inputs: FilterInputs, track: Tracks, key: Key) -> Array:
+    """Estimate the log-likelihood of one run."""
     theta, variance = inputs.theta, track.variance + inputs.variance
     lookaheads = _lookaheads(law, config, inputs, track)
     key_start, key_steps = jax.random.split(key)
@@ -260,6 +260,7 @@ def _draw_noise(law: Law, paired: Any, number: Array, size: tuple[int, int], key
 
 
 def _log_mean(log_w: Array) -> Array:
+    """Compute ln of the mean weight."""
     return logsumexp(log_w) - np.log(len(log_w))
 
 

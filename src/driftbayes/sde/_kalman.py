@@ -11,7 +11,7 @@ from jaxtyping import Array
 from driftbayes.sde._law import Law
 from driftbayes.sde._lookahead import FilterInputs, linearise
 from driftbayes.sde._potentials import Gaussian, PseudoObservations
-from driftbayes.sde._tracks import Tracks
+from driftbayes.sde._tracks import Tracks, each_run
 
 
 def kalman_log_likelihood(law: Law, inputs: FilterInputs, tracks: Tracks) -> Array:
@@ -22,12 +22,11 @@ def kalman_log_likelihood(law: Law, inputs: FilterInputs, tracks: Tracks) -> Arr
         inputs: Parameters and substeps.
         tracks: A block of runs.
     """
-    value = jax.vmap(lambda track: _filter_run(law, inputs, track))(tracks)
-    value = jnp.where(jnp.any(tracks.valid, axis=1), value, 0.0)
-    return jnp.where(jnp.isnan(value), -jnp.inf, value)
+    return each_run(lambda track: _filter_run(law, inputs, track), tracks)
 
 
 def _filter_run(law: Law, inputs: FilterInputs, track: Tracks) -> Array:
+    """Approximate the log-likelihood of one run."""
     theta = inputs.theta
     variance = track.variance + inputs.variance
     zero = jnp.zeros_like(track.origin)

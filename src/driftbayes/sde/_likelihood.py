@@ -18,7 +18,7 @@ from jaxtyping import Array
 from driftbayes._jax_typing import Key
 from driftbayes._typing import FloatArray
 from driftbayes.inference._log_sums import logsumexp
-from driftbayes.likelihood._direct import AbstractDirect
+from driftbayes.likelihood._direct import DirectDisplacements
 from driftbayes.models import AbstractModel
 from driftbayes.sde._ensemble import ensemble_log_likelihood
 from driftbayes.sde._filter import Filter, log_likelihood
@@ -63,7 +63,7 @@ _kalman_block = _compiled(
 _ensemble_block = _compiled(ensemble_log_likelihood)
 
 
-class _AbstractDensity(AbstractDirect):
+class _AbstractDensity(DirectDisplacements):
     """Data of an SDE, with log-likelihoods at many parameter values."""
 
     @cached_property
@@ -117,10 +117,12 @@ class _AbstractDensity(AbstractDirect):
 
     @property
     def _particles(self) -> int:
+        """Number of particles or members per run."""
         return 1
 
     @property
     def _repeats(self) -> int:
+        """Number of filters whose estimates are averaged."""
         return 1
 
     @abstractmethod

@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from driftbayes.likelihood._gaussian import LOG_2PI
 from driftbayes.sde._law import Law
 from driftbayes.sde._linear import Coefficients, Linear
 from driftbayes.sde._potentials import (
-    LOG_2PI,
     Gaussian,
     Lookahead,
     PseudoObservations,
@@ -221,4 +221,5 @@ def _finite_or_fix_only(potential: Lookahead, y: Array, error: Array, valid: Arr
 
 
 def _append(before: Lookahead, last: Lookahead) -> Lookahead:
+    """Append the potential of the last fix to those of the others."""
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), before, last)

@@ -3,17 +3,17 @@
 __all__ = ["SDE", "with_values"]
 
 from collections.abc import Mapping
+from keyword import iskeyword
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from driftbayes._jax_typing import Key, Scalar, ScalarLike
+from driftbayes._jax_typing import Key, Positions, ScalarLike
 from driftbayes._precision import as_leaf
-from driftbayes.errors import DriftbayesError, expect
-from driftbayes.models import AbstractModel, Parameter
-from driftbayes.models._base import fact
+from driftbayes.errors import DriftbayesError, expect, shown
+from driftbayes.models import MODELS, Parameter
+from driftbayes.models._base import AbstractUnsolved, fact
 from driftbayes.models._prepare import Kind
 from driftbayes.priors import AbstractPrior
 from driftbayes.sde._law import Function, Hidden, Law
@@ -29,7 +29,7 @@ class BareParameter(Parameter):
         return ""
 
 
-class SDE(AbstractModel):
+class SDE(AbstractUnsolved):
     r"""A stochastic differential equation, written as Python functions of JAX arrays.
 
     With a hidden velocity, per axis,
@@ -78,8 +78,6 @@ class SDE(AbstractModel):
     parameters: ClassVar[dict[str, Parameter]] = fact(lambda self: dict(self.law.parameters))
     scale_parameter: ClassVar[str] = ""
     limit: ClassVar[str] = "as its equation says"
-    is_gaussian: ClassVar[bool] = False
-    has_state_space: ClassVar[bool] = False
     kind: ClassVar[Kind] = "sde"
     needs_positions: ClassVar[bool] = True
 
@@ -96,6 +94,9 @@ class SDE(AbstractModel):
         hidden: Hidden | None = None,
     ) -> None:
         expect(parameters, Mapping, "parameters", "priors by name, for example Exponential(1.0)")
+        if not _is_word(name) or (name in MODELS and not isinstance(MODELS[name], SDE)):
+            wanted = "a plain word that is not the name of a model of the package"
+            raise DriftbayesError(f"name must be {wanted}, got {shown(name)}; choose another")
         descriptions, priors = {}, {}
         for key, specification in parameters.items():
             descriptions[key], prior = _parameter_and_prior(key, specification)
@@ -138,25 +139,12 @@ class SDE(AbstractModel):
         """Return the parameters in the form that the user's functions take."""
         return self.law.theta(*(jnp.asarray(value) for value in self.values))
 
-    def _no_form(self) -> DriftbayesError:
-        return DriftbayesError(
-            f"{self.name} is an SDE without a closed form; use it with compare, scan or simulate"
-        )
-
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
-        raise self._no_form()
-
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        raise self._no_form()
-
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        raise self._no_form()
+    def _no_moments(self) -> str:
+        return f"{self.name} is an SDE without a closed form; use it with compare, scan or simulate"
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike
-    ) -> Float[Array, "particle position dim"]:
+    ) -> Positions:
         """Simulate positions at times 0, tau, 2 tau, ..., from the origin, by small steps."""
         start = jnp.zeros((n_particles, n_dim))
         theta = self.theta()
@@ -175,12 +163,17 @@ def with_values(law: Law, values: tuple[Any, ...]) -> SDE:
     return model
 
 
+def _is_word(name: Any) -> bool:
+    plain = isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+    return plain and not iskeyword(name)
+
+
 def _parameter_and_prior(name: str, specification: Any) -> tuple[Parameter, AbstractPrior | None]:
     """Return the description of a parameter and its prior, if any."""
     parts = specification if isinstance(specification, tuple) else (specification,)
     descriptions = [part for part in parts if isinstance(part, Parameter)]
     priors = [part for part in parts if isinstance(part, AbstractPrior)]
-    if not name.isidentifier() or name.startswith("_"):
+    if not _is_word(name):
         raise DriftbayesError(f"a parameter's name must be a plain word, got {name!r}")
     if (
         not parts

@@ -24,9 +24,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from driftbayes.likelihood._gaussian import LOG_2PI
 from driftbayes.sde._linear import Linear
-
-LOG_2PI = 1.8378770664093453
 
 
 def log_normal(error: Array, variance: Array) -> Array:
@@ -123,6 +122,7 @@ class Gaussian(NamedTuple):
         return updated, log_normal(error, total) + log_second + pseudo.log_constant
 
     def _updated(self, gx: Array, gu: Array, error: Array, gain: Array) -> "Gaussian":
+        """Return the distribution after an observation, given covariances, error and gain."""
         return Gaussian(
             self.x + gain * gx * error,
             self.u + gain * gu * error,

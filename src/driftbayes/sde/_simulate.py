@@ -120,6 +120,7 @@ def _rates(law: Law, theta: Any, key: Key, x: Array, u: Array) -> Array:
 def _paths(
     law: Law, sizes: tuple[int, int], theta: Any, key: Key, start: Array, clock: tuple[Array, Array]
 ) -> tuple[Array, Array]:
+    """Simulate positions and velocities; `sizes` are the numbers of steps and substeps."""
     (n_steps, substeps), (time, tau) = sizes, clock
     n, n_dim = start.shape
     h = tau / substeps

@@ -108,15 +108,8 @@ class Correction:
     def applied(self, estimate: Estimate) -> Estimate:
         """Return the estimate with every point corrected."""
         change = self.at(estimate.z)
-        log_weights = estimate.log_weights + change
-        log_ratio = float(logsumexp(log_weights) - logsumexp(estimate.log_weights))
-        weights = np.exp(log_weights - logsumexp(log_weights))
-        spread = float(np.sqrt(np.sum((weights - estimate.weights) ** 2)))
         return replace(
-            estimate,
-            log_evidence=estimate.log_evidence + log_ratio,
-            log_evidence_err=float(np.hypot(estimate.log_evidence_err, spread)),
-            log_weights=log_weights,
+            estimate.reweighted(change)[0],
             log_likelihoods=estimate.log_likelihoods + change,
             n_evaluations=estimate.n_evaluations + self.n_evaluations,
         )
@@ -191,6 +184,7 @@ class _Draws:
         return replace(self, changes=(*self.changes, new))
 
     def _evaluate(self, level: int, first: int, z: FloatArray) -> FloatArray:
+        """Estimate the change of ln L under doubling at one level."""
         # Each level and each batch of draws has its own random numbers.
         seed = int(np.random.default_rng([self.seed, level, first]).integers(1 << 31))
         finer = replace(self.density, substeps=self.density.substeps << level, seed=seed)

@@ -1,10 +1,14 @@
 """Runs of fixes, padded to arrays of a few sizes for the particle filters."""
 
-__all__ = ["Tracks", "make_tracks"]
+__all__ = ["Tracks", "each_run", "make_tracks"]
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError
@@ -33,6 +37,18 @@ class Tracks(NamedTuple):
     variance: Any
     valid: Any
     number: Any
+
+
+def each_run(filter_run: Callable[[Tracks], Array], tracks: Tracks) -> Array:
+    """Compute the log-likelihood of each run of a block; 0 for runs that pad it, never NaN.
+
+    Args:
+        filter_run: Function of one run.
+        tracks: A block of runs.
+    """
+    value = jax.vmap(filter_run)(tracks)
+    value = jnp.where(jnp.any(tracks.valid, axis=1), value, 0.0)
+    return jnp.where(jnp.isnan(value), -jnp.inf, value)
 
 
 def make_tracks(data: Displacements) -> tuple[Tracks, ...]:
@@ -66,6 +82,7 @@ def _round_up(n: int) -> int:
 
 
 def _block(data: Displacements, runs: np.ndarray, offsets: np.ndarray, size: int) -> Tracks:
+    """Arrange some runs in arrays of equal length."""
     n_steps = _round_up(int(data.row_sizes[runs].max()))
     y = np.zeros((size, n_steps + 1, data.n_dim))
     interval = np.ones((size, n_steps))

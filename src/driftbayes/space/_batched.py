@@ -4,12 +4,11 @@ __all__ = ["StepSums", "is_fast", "option_of", "solve_batched"]
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
 
-from driftbayes._kernels.compiled import count_threads, run_in_threads
+from driftbayes._kernels.compiled import count_threads, run_in_ranges
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis
@@ -65,10 +64,10 @@ def solve_batched(
     form = _form(hypothesis)
     if form is None:
         return None
-    parts = []
+    solver, parts = _Solver(hypothesis, moments, *form), []
     for low in range(0, len(moments), _BATCH_SIZE):
         sets = np.arange(low, min(low + _BATCH_SIZE, len(moments)))
-        parts.append(_Solver(hypothesis, moments, *form).solve(sets))
+        parts.append(solver.solve(sets))
         report(int(sets[-1]) + 1)
     log_evidence, mean, sd = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     return log_evidence, mean, sd
@@ -289,10 +288,10 @@ class _Solver:
         out = np.empty((len(flat[0]), N_MOMENTS))
         form = self.form
         prior = np.array([self.moments.n_dim, self.flow_variance, form.shape, form.rate])
-        edges = np.linspace(0, len(out), 4 * count_threads() + 1).astype(np.int64)
-        run_in_threads(
+        run_in_ranges(
             lambda a, b: integrate_scales(*(part[a:b] for part in flat), prior, rough, out[a:b]),
-            list(pairwise(edges.tolist())),
+            len(out),
+            4 * count_threads(),
         )
         whole = np.full((*selected.shape, N_MOMENTS), np.nan)
         whole[selected] = out

@@ -90,6 +90,7 @@ def map_dataset(result: TreeMap) -> xr.Dataset:
 
 
 def _variable(values: FloatArray, long_name: str, unit: str, comment: str) -> tuple[Any, ...]:
+    """Return a variable on the grid, with its attributes."""
     attributes = {"long_name": long_name, "comment": f"posterior {comment}; all prunings averaged"}
     return _DIMS, values[None], attributes | ({"units": unit} if unit else {})
 

@@ -34,6 +34,7 @@ def _(result: TreeMap) -> str:
 
 
 def _chance(value: float) -> str:
+    """Format a probability that may be tiny."""
     return "below 1e-9" if value < 1e-9 else number(value, 3)
 
 
@@ -67,6 +68,7 @@ def describe_map(result: TreeMap) -> Card:
 
 
 def _evidences(result: TreeMap) -> Table:
+    """Tabulate the evidence of every model with constant and with varying parameters."""
     lowest = _lowest(result)
     rows = [
         (
@@ -124,6 +126,7 @@ def _values(result: TreeMap) -> Table:
 
 
 def _sentences(result: TreeMap) -> tuple[str, ...]:
+    """Explain what the map averages, and what else may explain the data."""
     sentences = [
         "Errors of the averaged map include the variance between all partitions of the region.",
     ]

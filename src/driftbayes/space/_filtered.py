@@ -4,11 +4,10 @@ __all__ = ["FilteredSteps"]
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
-from driftbayes._kernels.compiled import count_threads, run_in_threads
+from driftbayes._kernels.compiled import count_threads, run_in_ranges, run_in_threads
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.inference import Hypothesis
 from driftbayes.space._moments import Whitened
@@ -65,6 +64,7 @@ class FilteredSteps:
 
     @cached_property
     def _zero_labels(self) -> IntArray:
+        """Labels that put all steps in one group."""
         return np.zeros(len(self.dx), dtype=np.int64)
 
     def whitened(
@@ -94,11 +94,11 @@ class FilteredSteps:
             first = np.flatnonzero(self.earlier == 0)
             runs = np.stack([first, first, np.append(first[1:], len(self.dx))], axis=1)
             out = np.zeros((len(rates), int(self.labels.max()) + 2, 3 + self.n_dim))
-            edges = np.linspace(0, len(rates), 2 * count_threads() + 1).astype(np.int64)
             steps = (self.dx, self.interval, runs, self.labels)
-            run_in_threads(
+            run_in_ranges(
                 lambda a, b: sum_langevin_steps(*steps, rates[a:b], out[a:b]),
-                list(pairwise(edges.tolist())),
+                len(rates),
+                2 * count_threads(),
             )
             self._shared.clear()
             self._shared[key] = np.ascontiguousarray(np.swapaxes(out, 0, 1))

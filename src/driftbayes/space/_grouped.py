@@ -97,6 +97,7 @@ class GroupedSteps:
 
     @cached_property
     def _moments(self) -> StepMoments:
+        """Sums for the longest window."""
         data, window = self.data, max(self.windows.values())
         return step_moments(
             *(data.dx, self._earlier, self.labels, window, data.tau),

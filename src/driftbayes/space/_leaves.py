@@ -93,6 +93,7 @@ def solve_leaves(
 
 
 def _quantities(hypothesis: Hypothesis, n_dim: int) -> tuple[Quantity, ...]:
+    """List the quantities of a model that are mapped."""
     model = hypothesis.model
     quantities = []
     for name in hypothesis.names:

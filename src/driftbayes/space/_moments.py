@@ -190,9 +190,11 @@ class StepMoments:
         return Whitened(log_det, quadratic, cross_products, weight)
 
     def _groups(self) -> tuple[IntArray, FloatArray]:
+        """Return orders and paired flags of the groups, as in `SecondMoments`."""
         return np.arange(self.window), np.zeros(self.window)
 
     def _forms(self, products: FloatArray) -> FloatArray:
+        """Arrange products in one matrix per group."""
         size = self.window
         forms = np.zeros((size, size, size))
         for n, (square, _) in enumerate(_blocks(size), start=1):

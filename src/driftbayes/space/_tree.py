@@ -498,5 +498,6 @@ def _counts(codes: IntArray, cells: IntArray, particle: IntArray) -> tuple[IntAr
 
 
 def _report(progress: Progress | None, number: int, n_models: int, n_nodes: int, done: int) -> None:
+    """Report progress over all models."""
     if progress is not None:
         progress("cells", number * n_nodes + done, n_models * n_nodes)

@@ -356,6 +356,7 @@ def _varphi_curvature(x: float) -> float:
 
 
 def _checked(dx: ArrayLike, tau: float) -> Array:
+    """Convert displacements to an array, and check it and tau."""
     dx = np.asarray(dx, float)
     if dx.ndim != 3:
         raise ValueError(f"dx has {dx.ndim} axes, expected (particle, step, dim)")
@@ -376,10 +377,12 @@ def _prior(model: str, prior_means: Mapping[str, float]) -> tuple[tuple[str, ...
 
 
 def _log_prior(theta: Array, means: Array) -> float:
+    """Compute ln p(θ) of exponential priors."""
     return float(np.sum(-theta / means - np.log(means)))
 
 
 def _multivariate_normal_sum(dx: Array, covariance: Array) -> float:
+    """Sum the log-densities of all particles and axes."""
     mean = np.zeros(len(covariance))
     total = 0.0
     for particle in dx:
@@ -453,12 +456,14 @@ def _log_scale_integrand(
 
 
 def _log_scale_integral(n: int, a: float, b: float, n_panels: int) -> float:
+    """Integrate over the log of a diffusivity."""
     log_integrand, _, low, high = _log_scale_integrand(n, a, b)
     nodes, weights = _gauss_legendre_panels(low, high, n_panels)
     return _log_weighted_sum(log_integrand(nodes), weights)
 
 
 def _log_weighted_sum(log_values: Array, weights: Array) -> float:
+    """Compute ln of a weighted sum of exponentials."""
     peak = log_values.max()
     return float(peak + np.log(np.sum(weights * np.exp(log_values - peak))))
 
@@ -473,6 +478,7 @@ def _gauss_legendre_panels(low: float, high: float, n_panels: int) -> tuple[Arra
 
 
 def _langevin_evidence(dx: Array, tau: float, means: Array) -> float:
+    """Integrate over both parameters of the Langevin model."""
     mean_gamma, mean_k = means
     n_series = dx.shape[0] * dx.shape[2]
 

@@ -5,16 +5,15 @@ __all__ = ["ConstantTarget", "GaussianTarget", "PeaksTarget", "TwoSpeeds"]
 from typing import ClassVar
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from driftbayes._jax_typing import Leaf, Scalar
+from driftbayes._jax_typing import Leaf
 from driftbayes._precision import as_leaf
 from driftbayes._typing import FloatArray
 from driftbayes.inference._target import AbstractTarget
 from driftbayes.models import Brownian, Langevin
 from driftbayes.models._base import AbstractModel, Parameter
+from driftbayes.models._sums import AbstractSum
 
 
 def _log_normal(z: FloatArray, mean: FloatArray | float, sd: FloatArray) -> FloatArray:
@@ -133,7 +132,7 @@ class ConstantTarget(AbstractTarget):
         return 0.0
 
 
-class TwoSpeeds(AbstractModel):
+class TwoSpeeds(AbstractSum):
     r"""A fast and a slow Langevin velocity and a Brownian part, all independent.
 
     $$r(t) = k\,\bigl[\gamma_1 e^{-\gamma_1 |t|} + s\,\gamma_2 e^{-\gamma_2 |t|} + 2 b\,\delta(t)
@@ -166,40 +165,9 @@ class TwoSpeeds(AbstractModel):
     limit: ClassVar[str] = "langevin, as share and rest → 0"
 
     @property
-    def _parts(self) -> tuple[Langevin, Langevin, Brownian]:
+    def parts(self) -> tuple[AbstractModel, ...]:
         return (
             Langevin(gamma=self.gamma, k=self.k),
             Langevin(gamma=self.slow, k=self.k * self.share),
             Brownian(kappa=self.k * self.rest),
         )
-
-    def increment_autocovariance(
-        self, lags: Float[Array, " lag"], tau: Scalar
-    ) -> Float[Array, " lag"]:
-        first, second, third = (part.increment_autocovariance(lags, tau) for part in self._parts)
-        return first + second + third
-
-    def transition(
-        self, interval: Scalar
-    ) -> tuple[Float[Array, "state state"], Float[Array, "state state"]]:
-        first, second, third = self._parts
-        (a, q), (b, r) = first.transition(interval), second.transition(interval)
-        propagator = jnp.zeros((3, 3)).at[:2, :2].set(a)
-        propagator = propagator.at[0, 2].set(b[0, 1]).at[2, 2].set(b[1, 1])
-        noise = jnp.zeros((3, 3)).at[:2, :2].set(q)
-        noise = noise.at[0, 0].add(r[0, 0] + third.mean_square_displacement(interval))
-        noise = noise.at[0, 2].set(r[0, 1]).at[2, 0].set(r[1, 0]).at[2, 2].set(r[1, 1])
-        return propagator, noise
-
-    def initial_covariance(self) -> Float[Array, "state state"]:
-        first, second, _ = self._parts
-        covariance = jnp.zeros((3, 3)).at[1, 1].set(first.initial_covariance()[1, 1])
-        return covariance.at[2, 2].set(second.initial_covariance()[1, 1])
-
-    def mean_square_displacement(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        first, second, third = (part.mean_square_displacement(lag) for part in self._parts)
-        return first + second + third
-
-    def lvaf(self, lag: Float[Array, "..."]) -> Float[Array, "..."]:
-        first, second, third = (part.lvaf(lag) for part in self._parts)
-        return first + second + third

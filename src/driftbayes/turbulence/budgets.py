@@ -62,7 +62,7 @@ def flow_statistics(flow: Flow, zeta: Modes, q: Points) -> FlowStatistics:
     grid = flow.grid
     u, v = jnp.real(q).astype(jnp.float64), -jnp.imag(q).astype(jnp.float64)
     energy, enstrophy = energy_mean(grid, zeta), enstrophy_mean(grid, zeta)
-    vorticity = jnp.fft.irfft2(zeta.astype(flow.complex_dtype), s=(grid.n, grid.n))
+    vorticity = grid.to_points(zeta.astype(flow.complex_dtype))
     u_max = jnp.sqrt(jnp.max(u**2 + v**2))
     mean_square = 0.5 * jnp.mean(u**2 + v**2)
     # At rest the kurtosis is set to 0, and the turnover time is infinite.

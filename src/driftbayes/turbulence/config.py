@@ -208,10 +208,12 @@ class RunConfig:
 
     @property
     def _ring(self) -> dict[str, Any]:
+        """Arguments of the forcing."""
         names = {"epsilon": "epsilon", "k_f": "k_f", "width": "k_f_width", "shape": "forcing_shape"}
         return {name: getattr(self, own) for name, own in names.items()}
 
     def _check_multiple(self, name: str, unit: str) -> None:
+        """Raise an error unless one time is a multiple of another."""
         steps, unit_steps = self._steps(name), self._steps(unit)
         if steps % unit_steps or (steps == 0 and name == "diagnose_every"):
             nearest = max(round(steps / unit_steps), 1) * unit_steps * self.dt

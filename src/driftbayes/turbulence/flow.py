@@ -163,6 +163,7 @@ def advection(grid: Grid, q: Points) -> Modes:
 
 
 def _wavenumbers(grid: Grid, kx: FloatArray, like: Array) -> tuple[Array, Array]:
+    """Return kx and ky in the precision of an array."""
     real = jnp.real(like).dtype
     return jnp.asarray(kx, real), jnp.asarray(grid.ky, real)
 
@@ -329,10 +330,12 @@ def rk4_step(
 
 @jax.jit
 def _masked(damping: Float[Array, "ky kx"], zeta: Modes) -> Modes:
+    """Remove unresolved modes."""
     return jnp.where(damping > 0, zeta.astype(jnp.complex128), 0.0)
 
 
 def _next(flow: Flow, state: FlowState, zeta: Array, tendency: Array) -> tuple[FlowState, Points]:
+    """Return the state after a step, and its velocity."""
     older = (tendency, state.older[0])
     new = FlowState(zeta=zeta, older=older, step=state.step + 1, key=state.key)
     return new, flow.velocity(zeta)

@@ -120,6 +120,7 @@ def look(
 
 
 def _load(flow: Flow, state: FlowState, x: Array, interpolation: Interpolation) -> _Carry:
+    """Compute the velocity, and the coefficients if there are particles."""
     now = None
     if len(x):
         now, _ = interpolation.coefficients(flow, state.zeta, state.zeta)
@@ -127,6 +128,7 @@ def _load(flow: Flow, state: FlowState, x: Array, interpolation: Interpolation) 
 
 
 def _as_pairs(z: Positions) -> Float[Array, "particle 2"]:
+    """Convert complex numbers to pairs."""
     return jnp.stack([jnp.real(z), jnp.imag(z)], axis=-1).astype(jnp.float64)
 
 

@@ -122,6 +122,7 @@ STARTS: dict[str, Callable[..., NDArray[np.complex128]]] = {
 
 
 def _scaled(grid: Grid, noise: NDArray[Any], energy: float) -> NDArray[np.complex128]:
+    """Shape noise by the paper's spectrum, and scale it to an energy."""
     psi = noise * np.sqrt(grid.inverse_k2 / (1 + (grid.kmag / 6) ** 4))
     # Transforming to the points and back makes the column kx = 0 that of a real field.
     zeta = -grid.k2 * np.fft.rfft2(np.fft.irfft2(psi, s=(grid.n, grid.n)))

@@ -105,6 +105,7 @@ def load_checkpoint(directory: Path) -> Checkpoint | None:
 
 
 def _read_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint, and compare its hash."""
     # Without pickles, so that nothing in the file is executed.
     with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         stored: dict[str, Any] = {name: file[name] for name in file.files}
@@ -123,6 +124,7 @@ def _read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Compute the hash of arrays with their names, types and shapes."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -160,6 +162,7 @@ def versions() -> dict[str, str]:
 
 
 def _sha256(path: Path) -> str:
+    """Compute the hash of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -238,10 +241,12 @@ class RunOutput:
         return particles, min(max(records, 1), config.n_records)
 
     def _snapshot_times(self, n: int) -> NDArray[np.float64]:
+        """Return the times of the first n snapshots."""
         return np.arange(n) * self.config.snapshot_steps * self.config.dt
 
     @property
     def _attributes(self) -> dict[str, Any]:
+        """Version and configuration, for files."""
         provenance = json.dumps({"simulated": "turbulence", **self.config.to_json()})
         return {"driftbayes_version": __version__, "provenance": provenance}
 

@@ -219,6 +219,7 @@ def seed_particles(n_particles: int, seed: int) -> Float[Array, "particle 2"]:
 def _draw_positions(
     key: UInt32[Array, " 2"], count: UInt32[Array, " particle"]
 ) -> Float[Array, "particle 2"]:
+    """Draw the positions of particles by number."""
     x, y = uniform(key, jnp.zeros_like(count), count)
     return 2 * jnp.pi * jnp.stack([x, y], axis=-1)
 

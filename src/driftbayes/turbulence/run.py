@@ -190,6 +190,7 @@ class _Runner:
         return self._observe(now)
 
     def _march(self, now: Checkpoint, n_records: int, n_pairs: int) -> Checkpoint:
+        """Advance by some records."""
         state, x, records = march(
             self.flow, now.state, jnp.asarray(now.x), self.interpolation, n_records, n_pairs
         )
@@ -239,6 +240,7 @@ class _Runner:
 def _snapshot(
     flow: Flow, state: FlowState
 ) -> tuple[Float[Array, "y x"], Float[Array, "kind shell"]]:
+    """Compute vorticity at the points, and spectra."""
     rings = spectra(flow, state.zeta, flow.velocity(state.zeta))
     return flow.grid.to_points(state.zeta), jnp.stack(rings)
 
@@ -267,6 +269,7 @@ def _initial_vorticity(
 def _initial_checkpoint(
     flow: Flow, config: RunConfig, zeta: NDArray[Any] | None = None
 ) -> Checkpoint:
+    """Return the checkpoint before the first step."""
     start = np.zeros(flow.grid.shape) if zeta is None else zeta
     return Checkpoint(
         state=flow.start(jnp.asarray(start), config.seed),
@@ -349,6 +352,7 @@ def _is_free(folder: Path) -> bool:
 
 
 def _initial_positions(config: RunConfig, positions: ArrayLike | None) -> NDArray[np.float64]:
+    """Return given or uniform initial positions, after checking them."""
     if positions is None:
         return np.asarray(seed_particles(config.particles, config.seed))
     given = np.asarray(positions, dtype=np.float64)
@@ -361,6 +365,7 @@ def _initial_positions(config: RunConfig, positions: ArrayLike | None) -> NDArra
 
 
 def _check_start(config: RunConfig, flow: Flow, state: FlowState) -> None:
+    """Raise an error if the initial CFL number is too large."""
     cfl = float(diagnostics_row(flow, state)[ROW.index("cfl")])
     if not cfl <= CFL_START:
         raise DriftbayesError(
@@ -384,6 +389,7 @@ def _check_space(folder: Path, config: RunConfig) -> None:
 
 
 def _compare_versions(before: Mapping[str, str]) -> None:
+    """Warn if versions or the device changed since the start of the run."""
     now = versions()
     changed = [
         f"{name} {before[name]} → {now[name]}" for name in now if before.get(name) != now[name]

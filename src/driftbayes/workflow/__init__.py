@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         sensitivity,
         simulate,
     )
-    from driftbayes.workflow._overview import Overview, info
+    from driftbayes.workflow._overview import Overview, info, qc
     from driftbayes.workflow._presence import presence
     from driftbayes.workflow._reading import Blocks, FileInBlocks, open_scan, read
     from driftbayes.workflow._reports import WrittenReport, write_report
@@ -46,6 +46,7 @@ __all__ = [
     "open_scan",
     "predict",
     "presence",
+    "qc",
     "read",
     "recommend",
     "scan",
@@ -69,7 +70,7 @@ __getattr__ = lazy(
         "_exports": "export",
         "_fields": "field",
         "_fits": "bootstrap check map predict score sensitivity simulate",
-        "_overview": "Overview info trajectories_card",
+        "_overview": "Overview info qc trajectories_card",
         "_presence": "presence",
         "_reports": "WrittenReport write_report",
         "_reading": "Blocks FileInBlocks open_scan read",

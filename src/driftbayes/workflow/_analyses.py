@@ -41,7 +41,7 @@ from driftbayes.errors import (
 )
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.likelihood import SummedDisplacements
-from driftbayes.models import MODELS, AbstractModel, model_named
+from driftbayes.models import MODELS, AbstractModel, Noise, model_named
 from driftbayes.priors import AbstractPrior, parse_prior
 from driftbayes.workflow._reading import FileInBlocks
 
@@ -377,6 +377,8 @@ def hypotheses_for(
     """
     if isinstance(models, HypothesisSet):
         return models
+    about = "priors by parameter, for example {'k': 'exponential:1'}"
+    expect(priors, Mapping | None, "priors", about)
     wanted = _listed(models)
     check_tracks(tracks)
     ready = [model for model in wanted if isinstance(model, Hypothesis)]
@@ -384,6 +386,7 @@ def hypotheses_for(
     if ready and (priors or scales) and not names:
         raise DriftbayesError("hypotheses already have priors; omit priors and scales")
     if not names and ready:
+        _warn_of_double_error(ready, tracks)
         return HypothesisSet(tuple(ready), from_data=False, note="priors as given")
     given = _given_priors(priors or {}, names, tracks)
     u_rms, time = None, None
@@ -396,14 +399,33 @@ def hypotheses_for(
         warn(made.note, PriorWarning)
     by_name = dict(zip(names, made.hypotheses, strict=True))
     every = [model if isinstance(model, Hypothesis) else by_name[model] for model in wanted]
+    _warn_of_double_error(every, tracks)
     return HypothesisSet(tuple(every), made.from_data, made.note)
+
+
+def _warn_of_double_error(hypotheses: Sequence[Hypothesis], tracks: Trajectories) -> None:
+    """Warn of a known sigma of `+noise` that adds to errors which the data already have."""
+    if tracks.position_sd is None or not np.any(tracks.position_sd > 0):
+        return
+    for hypothesis in hypotheses:
+        if hypothesis.model.parameters.get("sigma") != Noise.own["sigma"]:
+            continue
+        # Classes of a mixture have errors of their own, sigma_2 and so on.
+        known = [v for n, v in hypothesis.fixed.items() if n.partition("_")[0] == "sigma" and v]
+        if known:
+            values = ", ".join(readable(value, tracks.length_unit) for value in known)
+            warn(
+                f"{hypothesis.name} adds a fixed sigma of {values} to the position errors of the "
+                "data, which are already taken into account; omit one of them if they are the "
+                "same error",
+                DataWarning,
+            )
 
 
 def _given_priors(
     priors: Priors, models: Sequence[str], tracks: Trajectories
 ) -> dict[str, AbstractPrior]:
     """Parse given priors, and convert them to the units of the trajectories."""
-    expect(priors, Mapping, "priors", "priors by parameter, for example {'k': 'exponential:1'}")
     for name, prior in priors.items():
         wanted = "a prior, for example Exponential(mean=1.0) or 'exponential:1'"
         expect(prior, str | AbstractPrior, f"the prior of {name}", wanted)

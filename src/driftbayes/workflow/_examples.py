@@ -88,7 +88,7 @@ def write_example(name: str, path: PathLike | None = None) -> Path:
 
 
 def _example_named(name: str) -> Example:
-    if name not in EXAMPLES:
+    if not (isinstance(name, str) and name in EXAMPLES):
         near = did_you_mean(name, EXAMPLES)
         msg = f"unknown example {name!r}; expected one of {', '.join(EXAMPLES)}{near}"
         raise DriftbayesError(msg)

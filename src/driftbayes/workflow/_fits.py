@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from driftbayes._magnitudes import whole
+from driftbayes._magnitudes import as_plain, whole
 from driftbayes._precision import in_double_precision
 from driftbayes.data._sampling import WHOLE, Cut, snap_taus
 from driftbayes.data._trajectories import Trajectories, check_tracks
@@ -326,8 +326,11 @@ def simulate(
 
     expect(model, str, "model", "the name of a model, for example 'langevin'")
     expect(parameters, Mapping, "parameters", "values by name, for example {'kappa': 1.0}")
+    tau = as_plain(tau)
+    parameters = {name: as_plain(value) for name, value in parameters.items()}
     expect(tau, int | float, "tau", "a number: simulated data have no units")
     n_particles, n_steps = whole(n_particles, "n_particles", 1), whole(n_steps, "n_steps", 1)
+    n_dim, seed = whole(n_dim, "n_dim", 1), whole(seed, "seed")
     family = model_named(model, MODELS, n_dim)
     _check_values(family, parameters)
     x = family(**parameters).simulate(

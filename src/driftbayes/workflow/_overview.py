@@ -1,12 +1,12 @@
 """Overview of trajectories: sampling, warnings and suggested sampling times."""
 
-__all__ = ["Overview", "describe_format", "info", "trajectories_card"]
+__all__ = ["Overview", "describe_format", "info", "qc", "trajectories_card"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from driftbayes.diagnostics._scales import lag_one_doubts
 from driftbayes.diagnostics.survey import Survey, survey
 from driftbayes.errors import DriftbayesError
 
+if TYPE_CHECKING:
+    from driftbayes.quality import QualityReport
+
 # Rounding errors, relative to a typical step: below the first they are not reported; above the
 # second they change the inference at the shortest sampling times.
 _FINE, _COARSE = 1e-3, 0.05
@@ -47,6 +50,24 @@ def info(tracks: Trajectories, file: PathLike | Sequence[PathLike] | None = None
     if isinstance(file, list | tuple):
         named = tuple(map(str, file))
     return Overview(tracks, survey(tracks), named)
+
+
+def qc(tracks: Trajectories, checks: Any = ()) -> "QualityReport":
+    """Inspect the quality of trajectories with every check, without changing them.
+
+    Args:
+        tracks: Any trajectories.
+        checks: Checks with other limits than the default ones, as in `--qc` ("spikes=6").
+
+    Example:
+        >>> import driftbayes as db
+        >>> db.qc(db.simulate("brownian", {"kappa": 1.0}, tau=1.0, n_particles=2, n_steps=9))
+        <QualityReport: no findings>
+    """
+    from driftbayes.quality import inspect
+
+    check_tracks(tracks)
+    return inspect(tracks, checks)
 
 
 def trajectories_card(tracks: Trajectories) -> Card:

@@ -44,10 +44,9 @@ if TYPE_CHECKING:
     from driftbayes.streaming import Tally
 
 _PREPARING = ("units", "noise", "period", "drop_short")
-_ARRAY_OPTIONS = (
-    *("dt", "times", "ids", "position_sd", "length_unit", "time_unit", "provenance"),
-    *("lonlat", "flags"),
-)
+# Options with data, which the provenance does not repeat.
+_ARRAYS = ("times", "ids", "position_sd", "lonlat", "flags", "provenance")
+_ARRAY_OPTIONS = ("dt", "length_unit", "time_unit", *_ARRAYS)
 # Number of positions in the sample of a check.
 _SAMPLE_POINTS = 100_000
 
@@ -221,7 +220,7 @@ def with_reading(tracks: Trajectories, options: Mapping[str, Any]) -> Trajectori
     """Record the reading options in the provenance."""
     # A converted file may have those of its source.
     others = {name: value for name, value in tracks.provenance.items() if name != "reading"}
-    texts = _texts(options)
+    texts = _texts({n: value for n, value in options.items() if n not in _ARRAYS})
     return replace(tracks, provenance={**others, "reading": texts} if texts else others)
 
 
@@ -231,7 +230,7 @@ def _texts(options: Mapping[str, Any]) -> dict[str, str]:
     return {
         name: _as_text(value)
         for name, value in options.items()
-        if value is not None and value != defaults.get(name)
+        if value is not None and not (name in defaults and value == defaults[name])
     }
 
 
@@ -243,7 +242,7 @@ def _as_text(value: Any) -> str:
         return ",".join(f"{name}={column or ''}" for name, column in value.items())
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str):
         return f"{value[0]!r}{value[1]}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
         return ",".join("-" if part is None else str(part) for part in value) or "none"
     return str(value)
 
@@ -255,7 +254,7 @@ def _periods(
     if isinstance(period, str):
         parts = period.split(",")
     else:
-        parts = list(period) if isinstance(period, Sequence) else [period]
+        parts = list(period) if isinstance(period, Sequence | np.ndarray) else [period]
     if len(parts) == 1:
         parts = parts * tracks.n_dim
     return [

@@ -13,7 +13,7 @@ import numpy as np
 from driftbayes.comparison._dependence import quick_dependence
 from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.data._units import times_in
-from driftbayes.errors import DataWarning, DriftbayesError
+from driftbayes.errors import DataWarning, DriftbayesError, expect
 from driftbayes.verification import EnsembleScores, match_cases, score_cases
 from driftbayes.verification._scores import Errors
 from driftbayes.workflow._reading import load
@@ -99,6 +99,7 @@ def score_ensembles(
         DriftbayesError: Members and observations do not belong together.
     """
     check_tracks(observed)
+    expect(ensembles, Mapping, "ensembles", "ensembles by name, for example {'A': 'a.nc'}")
     if observed.period is not None:
         raise DriftbayesError(
             "ensembles cannot be scored in a periodic domain: members and observations may be on "

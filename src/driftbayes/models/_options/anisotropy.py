@@ -45,6 +45,7 @@ def n_components(n_dim: int) -> int:
 
 
 def _as_leaves(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Convert values to leaves."""
     return tuple(as_leaf(value) for value in values)
 
 
@@ -88,6 +89,7 @@ class Anisotropic(AbstractOption):
 
     @property
     def _basis(self) -> np.ndarray:
+        """Basis of H."""
         return _BASES[2 if len(self.h) == 2 else 3]
 
     def shape_tensor(self) -> Float[Array, "dim dim"]:
@@ -118,5 +120,6 @@ class Anisotropic(AbstractOption):
         return positions @ self._power(0.5)
 
     def _power(self, exponent: float) -> Float[Array, "dim dim"]:
+        """Compute exp(exponent · H)."""
         h = jnp.einsum("c,cij->ij", jnp.stack([*self.h]), jnp.asarray(self._basis))
         return jax.scipy.linalg.expm(exponent * h)

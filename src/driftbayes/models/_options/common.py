@@ -105,6 +105,7 @@ def common_of(base: AbstractModel) -> AbstractModel:
 
 
 def _own(base: AbstractModel) -> dict[str, Parameter]:
+    """Return the parameters of the common motion."""
     core = base.core
     own = {
         f"{name}_common": replace(

@@ -169,5 +169,6 @@ def simulate_flow(
 
 
 def _root(matrix: np.ndarray) -> np.ndarray:
+    """Return a square root of a covariance that may be singular."""
     values, vectors = np.linalg.eigh(matrix)
     return vectors * np.sqrt(np.maximum(values, 0.0))

@@ -38,7 +38,8 @@ class Noise(AbstractOption):
       \operatorname{Cov}(\Delta y_0, \Delta y_l) = \operatorname{Cov}(\Delta X_0, \Delta X_l)
       + \sigma^2 (2\delta_{l0} - \delta_{l1})$$
 
-    Errors that the file gives for each fix are added. Noise and a finite γ have opposite effects on
+    Errors that the data give for each position are added; a known σ for the same error would count
+    it twice, of which analyses of trajectories warn. Noise and a finite γ have opposite effects on
     the autocovariance of displacements; at small tau both are hard to distinguish from a smaller
     diffusivity, which shows in the posterior widths.
 
@@ -67,6 +68,7 @@ class Noise(AbstractOption):
         return self.base.first_autocovariances(n_lags, tau) + errors
 
     def _error_autocovariance(self, lags: LagArray) -> LagArray:
+        """Compute the covariance of the errors of two steps."""
         shape = jnp.where(lags == 0, 2.0, 0.0) - jnp.where(lags == 1, 1.0, 0.0)
         return self.sigma**2 * shape
 
@@ -145,6 +147,7 @@ class Blur(AbstractOption):
         )
 
     def _fits(self, exposure: Any, step: Any) -> Any:
+        """Return whether exposures of successive positions do not overlap."""
         return exposure <= step * (1 + _TOLERANCE)
 
     def increment_autocovariance(self, lags: LagArray, tau: Scalar) -> LagArray:

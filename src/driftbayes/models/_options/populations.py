@@ -229,6 +229,7 @@ class Mixture(AbstractOption):
         return positions[which, jnp.arange(n_particles)]
 
     def _weighted(self) -> list[tuple[Scalar, AbstractModel]]:
+        """Return weight and model of each class."""
         weights = jnp.exp(self.log_weights)
         return [(weights[c], model) for c, model in enumerate(self.classes)]
 

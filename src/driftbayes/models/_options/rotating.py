@@ -157,15 +157,18 @@ class Rotating(AbstractOption):
 
     @property
     def _components(self) -> tuple[AbstractModel, ...]:
+        """Independent motions, one of which rotates."""
         core = self.base.core
         return getattr(core, "parts", (core,))
 
     @property
     def _oscillation(self) -> OscillatingLangevin:
+        """The motion that rotates."""
         return next(part for part in self._components if isinstance(part, OscillatingLangevin))
 
     @property
     def _others(self) -> tuple[AbstractModel, ...]:
+        """The motions that do not rotate."""
         parts = self._components
         return tuple(part for part in parts if not isinstance(part, OscillatingLangevin))
 
@@ -186,5 +189,6 @@ def _complex_transition(
 
 
 def _complex_normal(key: Key, shape: tuple[int, ...]) -> Complex[Array, "..."]:
+    """Draw complex numbers whose parts have unit variance."""
     pair = jax.random.normal(key, (2, *shape))
     return jax.lax.complex(pair[0], pair[1])

@@ -14,6 +14,7 @@ from driftbayes.sde._models._parameters import LANGEVIN, friction, white_noise
 
 
 def _diffusion(x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
+    """Return the diffusion at the present dissipation."""
     scatter = theta.intermittency
     return white_noise(x, u, t, theta) * jnp.exp(0.5 * scatter * v[0] - 0.25 * scatter**2)
 

@@ -18,6 +18,7 @@ _NODES, _WEIGHTS = 4.5 * (1 + _NODES), 4.5 * _WEIGHTS
 
 
 def _drift(x: Array, u: Array, t: Array, theta: Any) -> Array:
+    """Return the drift with friction that grows with the speed."""
     nonlinear_term = theta.nonlinearity * jnp.sum(u**2) / (theta.gamma * theta.k)
     return -theta.gamma * u * (1 + nonlinear_term)
 

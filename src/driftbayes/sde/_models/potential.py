@@ -77,6 +77,7 @@ def in_potential(
 
 
 def _two_wells(x: Array, theta: Any) -> Array:
+    """Return the potential of two wells."""
     return theta.barrier * ((x[0] / theta.separation) ** 2 - 1) ** 2
 
 

@@ -32,6 +32,7 @@ def _ramp(x: Array, theta: Any) -> Array:
 
 
 def _slopes() -> dict[str, Parameter]:
+    """Return the parameters of the default profile."""
     return {f"slope{i}": Parameter(f"g{i}", f"∂ ln σ/∂x{i} at the origin", -1, 0) for i in (1, 2)}
 
 
