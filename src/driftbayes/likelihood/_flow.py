@@ -627,8 +627,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
     sizes, tau = data.row_sizes, data.tau
     begin = np.repeat(np.asarray(data.start_time), sizes)
     total = np.concatenate([[0.0], np.cumsum(data.interval)])[:-1]
-    firsts = np.cumsum(sizes) - sizes
-    begin = begin + total - np.repeat(total[firsts], sizes)
+    begin = begin + total - np.repeat(total[data.first_steps], sizes)
     place = (begin - begin.min()) / tau
     index = np.round(place).astype(np.int64)
     ok = np.all(np.abs(place - index) <= GRID_TOLERANCE)
