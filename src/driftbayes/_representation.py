@@ -16,6 +16,7 @@ __all__ = [
     "card_html",
     "card_text",
     "colours_of",
+    "counted",
     "describe",
     "estimate_cell",
     "matched",
@@ -355,6 +356,16 @@ def matched(value: float, error: float) -> str:
     return number(round(value, places), 5)
 
 
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, in the plural unless it is 1; by default with an s.
+
+    Example:
+        >>> counted(1, "particle"), counted(1200, "step")
+        ('1 particle', '1,200 steps')
+    """
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
+
+
 def with_unit(words: str, unit: str) -> str:
     """Label an axis by words and unit, if any."""
     return words if unit in ("", "1") else f"{words} ({unit})"
@@ -376,7 +387,10 @@ def repeat_command(
         >>> repeat_command("compare", "tracks.csv", {"tau": 0.5, "n_tau": None})
         'driftbayes compare tracks.csv --tau 0.5'
     """
-    words = ["driftbayes", command, *([source] if isinstance(source, str) else source)]
+    if isinstance(source, str):
+        # A name that begins with a minus would be read as an option.
+        source = [f"./{source}" if source.startswith("-") else source]
+    words = ["driftbayes", command, *source]
     for name, value in options.items():
         for item in value if isinstance(value, list) else [value]:
             if item is not None:
@@ -416,10 +430,9 @@ def table_text(table: Table, width: int) -> list[str]:
         table: The table.
         width: Characters in a line.
     """
-    last = len(table.columns) - 1
-    # Text in the last column may be a sentence.
+    # Text after the first column may be a sentence.
     max_lengths = [
-        _MAX_SENTENCE if i == last and s == "l" else _MAX_NAME for i, s in enumerate(table.sides)
+        _MAX_SENTENCE if i and side == "l" else _MAX_NAME for i, side in enumerate(table.sides)
     ]
     rows = [
         [_plain(*cell) for cell in zip(row, max_lengths, strict=True)]

@@ -386,6 +386,27 @@ def test_a_command_that_cannot_be_understood_shows_how_it_is_used(arguments, ask
     assert "error: " in answer.err.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compare", "t.csv", "--tau", "1", "--seed", "x"), "--seed must be a whole number, got"),
+        (("map", "t.csv", "--taus", "1", "--split", "x"), "--split must be a number, got 'x'"),
+        (("guess",), "unknown command 'guess'; `driftbayes` alone lists the commands"),
+    ],
+)
+def test_a_wrong_word_is_named_in_plain_english(arguments, message, ask):
+    assert message in ask(*arguments).err.splitlines()[-1]
+
+
+def test_a_value_may_begin_with_a_minus(ask, tmp_path):
+    rows = "".join(f"a,{i},{i % 3 - 2},{i * i % 5}\n" for i in range(30))
+    (tmp_path / "t.csv").write_text(HEAD + rows + "a,30,-99,-99\na,31,-9.5,-9.5\n")
+    answer = ask("info", tmp_path / "t.csv", "--missing", "-99,-9.5", "--json")
+    assert answer.json["n_missing"] == 2
+    walls = ask("field", tmp_path / "t.csv", "--tau", "1", "--walls", "-10,10")
+    assert "walls must be a lower and a higher number for each of 2 axes" in walls.err
+
+
 def test_version_and_help_are_no_errors(ask):
     from driftbayes import __version__
 

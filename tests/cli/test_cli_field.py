@@ -82,3 +82,11 @@ def test_the_help_is_shown(ask):
     answer = ask("field", "--help")
     assert answer.code == 0
     assert "--density {auto,local,fokker-planck}" in answer.out
+
+
+def test_irregular_times_are_refused_with_advice_that_works(ask, tmp_path):
+    (tmp_path / "odd.csv").write_text("id,time,x\na,0,1\na,1,2\na,2.7,2\n")
+    for tau in ("1", "all"):
+        answer = ask("field", tmp_path / "odd.csv", "--tau", tau)
+        assert answer.code == 2
+        assert "a field needs regular times, but a map (`map --taus all`)" in answer.err

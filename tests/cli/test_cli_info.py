@@ -4,6 +4,7 @@ import shlex
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from desk import langevin_positions, langevin_tracks
 
 from driftbayes.data._trajectories import Trajectories
@@ -157,6 +158,23 @@ def test_what_cannot_be_used_can_still_be_looked_at(ask, tmp_path):
     (tmp_path / "nothing.csv").write_text("id,time,x\na,0,\na,1,\n")
     assert ask("info", tmp_path / "nothing.csv", "--json").json["position_min"] is None
     assert ask("info", tmp_path / "nothing.csv").code == 0
+
+
+@pytest.mark.parametrize("rows", ["a,0,\na,1,\n", "a,0,1\nb,0,2\n", "a,0,1\na,1,1\na,2,1\n"])
+def test_no_command_is_suggested_that_would_be_refused(rows, ask, tmp_path):
+    (tmp_path / "t.csv").write_text("id,time,x\n" + rows)
+    found = ask("info", tmp_path / "t.csv", "--json").json
+    assert found["suggested_command"] is None
+    assert not any("--drop-short" in warning for warning in found["warnings"])
+
+
+def test_a_suggested_command_can_be_pasted_if_the_name_begins_with_a_minus(
+    ask, tracks_csv, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-a.csv").write_bytes(tracks_csv.read_bytes())
+    command = ask("info", "./-a.csv", "--json").json["suggested_command"]
+    assert command.startswith("driftbayes scan ./-a.csv --taus ")
 
 
 def test_irregular_times_are_explained(ask, tmp_path):

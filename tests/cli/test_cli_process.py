@@ -120,6 +120,28 @@ def test_a_reader_that_leaves_is_no_error(tracks_csv, options, unbuffered):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+def test_a_full_disk_behind_stdout_is_told_in_one_line():
+    command = [sys.executable, "-m", "driftbayes", "cite"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    message = "driftbayes: cannot write the output: no space left on device; free some space\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+@pytest.mark.parametrize(("stream", "code"), [(1, 0), (2, 2)])
+def test_a_closed_stream_is_no_error(stream, code, tracks_csv):
+    file = str(tracks_csv) if code == 0 else "no/such/file"
+    words = ["sh", "-c", f'exec "$0" "$@" {stream}>&-', sys.executable, "-m", "driftbayes"]
+    done = subprocess.run(
+        [*words, "info", file], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
 def test_a_terminal_without_greek_gets_question_marks(process, tracks_csv):
     answer = process("info", tracks_csv, "--units", "μm,s", PYTHONIOENCODING="ascii")
     assert answer.code == 0

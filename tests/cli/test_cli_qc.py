@@ -25,6 +25,17 @@ def test_the_table_names_every_check_and_changes_nothing(ask, spiky_csv):
     for name in ("drogued", "stuck", "spikes", "repeated", "gaps", "min-points"):
         assert name in answer.out
     assert "Nothing was changed" in answer.out
+    assert "limits of the checks" in " ".join(ask("qc", "--help").out.split())
+
+
+def test_no_finding_is_cut(ask, tmp_path):
+    x = langevin_positions(n_particles=30, n_positions=200)
+    x[:25, 100] += 0.5
+    path = tmp_path / "outliers.csv"
+    write_trajectories(Trajectories.from_arrays(x, dt=0.1), path)
+    answer = ask("qc", path)
+    assert "positions in 25 trajectories: outliers" in " ".join(answer.out.split())
+    assert "…" not in answer.out
 
 
 def test_json_for_programs(ask, spiky_csv):

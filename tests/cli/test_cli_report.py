@@ -59,6 +59,13 @@ def test_the_name_is_checked_before_the_work(ask, tracks_csv, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_too_few_replicas_are_refused_before_the_work(ask, tracks_csv, tmp_path):
+    answer = ask("report", tracks_csv, "-o", tmp_path / "r.html", "--replicas", "10")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "n_replicas must be a whole number, 100 or more" in answer.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_default_name_is_that_of_the_data_in_the_working_directory(
     ask, tracks_csv, tmp_path, monkeypatch
 ):

@@ -192,3 +192,11 @@ def test_a_block_of_which_nothing_is_left_does_no_harm(ask, tmp_path):
     none = ask("scan", path, *options[:-1], "min-points=50", "--block-points", "15")
     assert none.code == 2
     assert "no trajectory is left; omit --drop-short or --qc" in none.err
+
+
+@pytest.mark.parametrize("address", ["host", "tls://host", "8786"])
+def test_an_address_without_a_port_is_refused_at_once(address, ask, tracks_csv):
+    answer = ask("compare", tracks_csv, "--tau", "0.1", *PRIORS, "--cluster", address)
+    message = "the address of a cluster must be like tls://HOST:8786, got"
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"driftbayes: {message} {address!r} (--cluster)\n"

@@ -181,6 +181,12 @@ def test_a_broken_pipe_does_not_spoil_the_overview(capsys):
     assert capsys.readouterr().out.startswith("usage: driftbayes COMMAND")
 
 
+def test_every_option_is_explained(parsers_of):
+    for parser in parsers_of(build_parser()):
+        options = [action for action in parser._actions if action.option_strings]
+        assert [option.dest for option in options if not option.help] == [], parser.prog
+
+
 # Suggestions
 
 

@@ -51,7 +51,8 @@ def common_motion(rho, n_particles=40, n_steps=500, gamma=1.0, seed=0):
 
 
 def test_of_a_single_particle_no_dependence_is_claimed():
-    assert dependence(tracks(steps(1, 50)), 1.0).sentence == "a single particle"
+    sentence = dependence(tracks(steps(1, 50)), 1.0).sentence
+    assert sentence == "there is only one particle, so no dependence between particles"
 
 
 def in_one_flow(length, side=10.0, n_particles=60, n_steps=60):
@@ -367,6 +368,8 @@ def test_the_bootstrap_refuses_what_it_cannot_draw_from():
         bootstrap(noisy, BOTH, 1.0)
     with pytest.raises(DriftbayesError, match="expected two hypotheses"):
         bootstrap(tracks(steps(9, 12)), BOTH[:1], 1.0)
+    with pytest.raises(DriftbayesError, match="replicates must be a whole number, 2 or more"):
+        bootstrap(tracks(steps(9, 12)), BOTH, 1.0, n_replicates=1)
 
 
 @pytest.mark.slow

@@ -115,6 +115,16 @@ def test_an_unknown_case_is_refused():
         cases_named("brownain")
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_refused_option_leaves_the_folder_as_it_was(exists, tmp_path):
+    folder = tmp_path / "out"
+    if exists:
+        folder.mkdir()
+    assert main(["reproduce", "goodness", "--cases", "brownain", "-o", str(folder)]) == 2
+    assert folder.exists() == exists
+    assert not list(tmp_path.glob("out/*"))
+
+
 @pytest.mark.slow
 def test_processes_give_the_numbers_of_one(tmp_path):
     paths = [tmp_path / "one", tmp_path / "two"]

@@ -8,6 +8,7 @@ import pytest
 
 import driftbayes as db
 from driftbayes.cli.main import main
+from driftbayes.data.sphere import on_plane
 from driftbayes.errors import DriftbayesError
 from driftbayes.testing import reference
 
@@ -76,6 +77,26 @@ def test_the_command_prints_the_same(tmp_path, capsys):
     # One of its models, as a table.
     assert main([*words, "--models", "langevin"]) == 0
     assert "langevin" in capsys.readouterr().out
+
+
+def test_degrees_on_a_sphere_of_another_radius_are_forecast_in_degrees():
+    """As in files of Parcels, whose sphere has a radius of 6367 km."""
+    x = simulated(20, 60, 3).positions.reshape(20, -1, 2) / 111.0
+    degrees = db.Trajectories.from_arrays(x + np.array([10.0, 50.0]), dt=0.5, time_unit="d")
+    tracks = on_plane(degrees, radius=6367e3)
+    scales = db.Scales(u_rms=700.0 * 1e3, time=2.0)
+    found = db.backtest(tracks, 0.5, "2", origins=1, members=5, scales=scales, n_draws=50)
+    assert (found.n_drifters, found.length_unit) == (20, "m")
+
+
+def test_irregular_times_that_no_forecast_meets_are_refused():
+    tracks = simulated(20, 60, 4)
+    rng = np.random.default_rng(0)
+    times = tracks.times + rng.uniform(-0.2, 0.2, len(tracks.times))
+    with pytest.raises(DriftbayesError, match="no position was observed at the times of its"):
+        db.backtest(
+            replace(tracks, times=times), "all", "2", origins=1, members=5, models="brownian"
+        )
 
 
 def test_errors_over_origins_have_one_unit_for_each():

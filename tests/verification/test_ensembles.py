@@ -282,6 +282,15 @@ def test_times_that_do_not_meet_are_refused(observed):
         match_cases(shifted, observed, "e")
 
 
+def test_an_ensemble_that_meets_observations_only_at_its_start_is_refused(observed):
+    members = ensemble(observed, 1.0)
+    first = np.r_[0, np.cumsum(members.row_sizes)[:-1]]
+    later = members.times + 0.4
+    later[first] -= 0.4
+    with pytest.raises(DriftbayesError, match="no position was observed at the times"):
+        match_cases(replace(members, times=later), observed, "e")
+
+
 def test_drifters_that_were_not_observed_are_refused(observed):
     others = [f"x{i}/{m}" for m in range(MEMBERS) for i in range(N)]
     with pytest.raises(DriftbayesError, match="none of its drifters was observed"):

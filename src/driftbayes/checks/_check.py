@@ -280,6 +280,15 @@ class FitCheck(Described):
         }
 
 
+def check_replicas(n_replicas: int) -> None:
+    """Refuse too few replicas."""
+    if whole(n_replicas, "n_replicas") < _MIN_REPLICAS:
+        raise DriftbayesError(
+            f"n_replicas must be a whole number, {_MIN_REPLICAS} or more, for a p-value below "
+            f"{number(LEVEL, 6)}; got {n_replicas}"
+        )
+
+
 @in_double_precision
 def check_fit(
     hypotheses: Sequence[Hypothesis],
@@ -323,11 +332,7 @@ def check_fit(
             f"data must be Displacements, got {type(data).__name__}; replicas cannot be compared "
             "with sums"
         )
-    if whole(n_replicas, "n_replicas") < _MIN_REPLICAS:
-        raise DriftbayesError(
-            f"n_replicas must be a whole number, {_MIN_REPLICAS} or more, for a p-value below "
-            f"{number(LEVEL, 6)}; got {n_replicas}"
-        )
+    check_replicas(n_replicas)
     seed = whole(seed, "seed")
     layout = Layout(data, None if start_times is None else np.asarray(start_times))
     refused = _unreplicable(hypotheses, layout)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftbayes._representation import Card, Curve, Panel, Table, describe
+from driftbayes._representation import Card, Curve, Panel, Table, counted, describe
 from driftbayes._typing import FloatArray
 from driftbayes.checks._check import LEVEL, FitCheck, ModelCheck
 from driftbayes.data._units import readable
@@ -53,7 +53,11 @@ def describe_check(check: FitCheck) -> Card:
     about = check.comparison
     facts = (
         ("tau", readable(about.tau, about.time_unit)),
-        ("data", f"{about.n_particles:,} particles, {about.n_displacements:,} displacements"),
+        (
+            "data",
+            f"{counted(about.n_particles, 'particle')}, "
+            f"{counted(about.n_displacements, 'displacement')}",
+        ),
         ("fingerprint", about.data_fingerprint),
     )
     others = (f"{name}: {m.verdict}" for name, m in check.models.items() if name != about.best)

@@ -23,6 +23,7 @@ __all__ = [
     "read",
     "read_large",
     "read_unchecked",
+    "refuse",
     "scales",
 ]
 
@@ -54,6 +55,12 @@ READING = (
     *("format", "columns", "missing", "date_order", "coordinates", "frame", "pixel_size"),
     *("frame_interval",),
     *("length_unit", "time_unit", "units", "period", "drop_short", "noise", "qc"),
+)
+# Flags of `add_data` and `add_inference`, for `refuse`.
+DATA = ("--n-tau", "--windows", "--gaps")
+INFERENCE = (
+    *("--models", "--prior", "--u-rms", "--timescale", "--model-prior", "--method", "--seed"),
+    "--coords",
 )
 
 
@@ -173,9 +180,12 @@ class _Methods(tuple[str, ...]):
         return super().__contains__(str(text).partition(":")[0])
 
 
-def add_inference(parser: Parser) -> None:
-    """Add models, priors and the method."""
+def add_inference(parser: Parser, *, weighs_models: bool = True) -> None:
+    """Add models, priors and the method; `analysis` refuses weights that have no effect."""
     parser.add_options(_INFERENCE, "models and priors")
+    if not weighs_models:
+        parser._option_string_actions["--model-prior"].help = argparse.SUPPRESS
+    parser.set_defaults(weighs_models=weighs_models)
     parser._option_string_actions["--method"].choices = _Methods(METHODS)
 
 
@@ -343,15 +353,23 @@ def analysis(args: argparse.Namespace) -> dict[str, Any]:
     from driftbayes.workflow import Cut
 
     check_seed(args.seed)
+    if args.method.partition(":")[0] != "laplace":
+        refuse(args, "--coords", because="--coords is an option of --method laplace")
     options = {
         "models": args.models,
         "priors": parse_priors(args.prior),
         "scales": scales(args),
         "method": as_method(args.method, coords=args.coords),
         "seed": args.seed,
-        "prior_probabilities": _model_prior(args),
     }
+    if args.weighs_models:
+        options["prior_probabilities"] = _model_prior(args)
+    else:
+        because = "no number of this command depends on prior probabilities of models"
+        refuse(args, "--model-prior", because=because)
     if "gaps" in args:
+        if args.n_tau is None:
+            refuse(args, "--windows", because="--windows chooses windows of --n-tau N steps")
         options["cut"] = Cut(args.n_tau, args.windows, args.gaps)
     return options
 
@@ -453,6 +471,14 @@ def offer_models(args: argparse.Namespace, models: Sequence[str], *, command: st
     words = [word for word in without(args.words, *dropped) if word != "--json"]
     words = [command or word if word == args.command else word for word in words]
     return shlex.join(["driftbayes", *words, "--models", ",".join(models)])
+
+
+def refuse(args: argparse.Namespace, *options: str, because: str, hint: str = "") -> None:
+    """Raise an error if one of these options was given, which would have no effect."""
+    words = {word.partition("=")[0] for word in args.words}
+    given = [option for option in dict.fromkeys(options) if option in words]
+    if given:
+        raise DriftbayesError(f"{because}; omit {', '.join(given)}{hint}")
 
 
 def check_seed(seed: int) -> None:

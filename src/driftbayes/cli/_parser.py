@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _CHOICE = re.compile(r"invalid choice: '([^']*)'")
 _OPTION = re.compile(r"((?:-\w )?--[\w-]+)(?: ([^\s<]+))?(?:<(\w+)?(?:=([^>!]+))?(!)?>)? {2,}(.+)")
+_NUMBER = re.compile(r"argument (.+): invalid (int|float) value: (.+)")
 _MISSING = "the following arguments are required:"
 # Directories for temporary files, which are neither inputs nor outputs.
 _TEMPORARY = {"scratch"}
@@ -80,6 +81,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **options})
+        # Values that begin with a minus, as in `--walls -10,10`; no option begins with a digit.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
         self.examples = tuple(examples)
         self._given: list[str] = []
         # Outputs of the command, by the name of the option.
@@ -157,7 +160,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with the usage, the message and a suggestion."""
-        super().error(message + self._suggestion(message))
+        suggestion = self._suggestion(message)
+        if number := _NUMBER.fullmatch(message):
+            what = "a whole number" if number[2] == "int" else "a number"
+            message = f"{number[1]} must be {what}, got {number[3]}"
+        elif message.startswith("argument COMMAND: ") and (command := _CHOICE.search(message)):
+            message = f"unknown command {command[1]!r}"
+            suggestion = suggestion or "; `driftbayes` alone lists the commands"
+        super().error(message + suggestion)
 
     def error_unknown(self, words: Sequence[str]) -> NoReturn:
         """Exit with a message about unknown options or arguments."""

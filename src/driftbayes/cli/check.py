@@ -39,7 +39,7 @@ def _add_sensitivity(parser: Parser) -> None:
     _options.add_reading(parser)
     _options.add_data(parser)
     _options.add_tau(parser)
-    _options.add_inference(parser)
+    _options.add_inference(parser, weighs_models=False)
     parser.add_options(
         "--factors LOW:HIGH:N<=1/16:16:17>  factors of the prior scales, logarithmically spaced"
     )
@@ -56,7 +56,6 @@ def _sensitivity(args: argparse.Namespace) -> int:
     from driftbayes.workflow import sensitivity
 
     given = _options.analysis(args)
-    del given["prior_probabilities"]
     with _console.progress_bar() as progress:
         result = sensitivity(tracks, tau, factors=factors, progress=progress, **given)
     return _console.deliver(result, args)

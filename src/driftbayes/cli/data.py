@@ -22,6 +22,13 @@ def _add_reading(parser: Parser) -> None:
     _options.add_json(parser)
 
 
+def _add_qc(parser: Parser) -> None:
+    _add_reading(parser)
+    parser._option_string_actions[
+        "--qc"
+    ].help = "limits of the checks, for example spikes=3m/s,stuck=6h; the data are not changed"
+
+
 def _info(args: argparse.Namespace) -> int:
     from driftbayes.workflow._overview import describe_format, info
 
@@ -101,17 +108,19 @@ def _add_dependence(parser: Parser) -> None:
 --draw {auto,particles,clusters,time}<=auto>  resample particles, clusters of particles or blocks
     of time
 """)
-    _options.add_inference(parser)
+    _options.add_inference(parser, weighs_models=False)
     _options.add_json(parser)
 
 
 def _dependence(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    _options.check_seed(args.seed)
+    if args.bootstrap is None:
+        _options.refuse(args, "--draw", because="--draw is for --bootstrap N")
     names = _options.model_names(args)
     if args.bootstrap is not None and len(names) != 2:
         msg = f"--bootstrap needs two models, got {', '.join(names)}; pass --models A,B"
         raise DriftbayesError(msg)
+    given = _options.analysis(args)
     tracks = _options.read(args)
     _jax.prepare_jax()
     from driftbayes import workflow
@@ -123,7 +132,6 @@ def _dependence(args: argparse.Namespace) -> int:
         result = dependence(tracks, tau)
     else:
         how: dict[str, Any] = {"n_replicates": args.bootstrap, "units": args.draw}
-        given = _options.analysis(args)
         how |= {n: given[n] for n in ("models", "priors", "scales", "method", "seed")}
         with _console.stage("bootstrap"):
             replicates = workflow.bootstrap(tracks, tau, **how)
@@ -197,7 +205,7 @@ COMMANDS = {
         ),
     ),
     "qc": Command(
-        _add_reading,
+        _add_qc,
         _qc,
         ("driftbayes qc drifters.nc", "driftbayes qc drifters.nc --qc spikes=3m/s,stuck=6h"),
     ),

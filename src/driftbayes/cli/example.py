@@ -7,6 +7,7 @@ from pathlib import Path
 
 from driftbayes.cli import _console, _jax
 from driftbayes.cli._parser import Command, Output, Parser
+from driftbayes.errors import DriftbayesError
 
 # File of each example, repeated here so that --help need not import them; a test compares them.
 FILES = {
@@ -38,6 +39,9 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.name is None and args.output is not None:
+        msg = f"-o needs the name of an example: one of {', '.join(FILES)}"
+        raise DriftbayesError(msg)
     _jax.prepare_jax()
     from driftbayes.workflow._examples import EXAMPLES, write_example
 

@@ -3,6 +3,7 @@
 __all__ = ["build_parser", "entry_point", "main"]
 
 import argparse
+import errno
 import io
 import math
 import os
@@ -106,6 +107,8 @@ _FIRST_STEPS = (
 _WIDTH, _INDENT = 80, 15
 # Packages that a result may depend on, listed with --verbose.
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "xarray")
+# Errors of a full disk, to which stdout may be directed.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def build_parser() -> Parser:
@@ -188,8 +191,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader of our output, for example head, has closed the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    except OSError as error:
+        # Errors of files have a name, and are reported where they are written.
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        _discard_output()
+        reason = os.strerror(error.errno).lower()
+        _console.complain(f"driftbayes: cannot write the output: {reason}; free some space")
+        return 2
+
+
+def _discard_output() -> None:
+    """Discard what is still to be written to stdout, which would fail again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
@@ -207,6 +223,10 @@ def _check_numbers(args: argparse.Namespace) -> None:
 
 def entry_point() -> None:
     """Run the command and exit with its code."""
+    for name in ("stdout", "stderr"):
+        # A stream closed by the shell (>&-).
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show κ prints a question mark instead of a traceback.
         if isinstance(stream, io.TextIOWrapper):

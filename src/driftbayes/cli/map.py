@@ -26,7 +26,7 @@ def _add_arguments(parser: Parser) -> None:
 --seasons  map DJF, MAM, JJA and SON separately; with --cell
 --min-windows N<int>  minimum number of windows in a cell (default: 20); with --cell
 """)
-    _options.add_inference(parser)
+    _options.add_inference(parser, weighs_models=False)
     parser.set_defaults(models="brownian+mean,langevin+mean")
     parser.add_old_names("--taus", "--tau")
     _options.add_netcdf(parser, "write the map as NetCDF with CF conventions")
@@ -43,11 +43,15 @@ def _run(args: argparse.Namespace) -> int:
             option = "--seasons" if args.seasons else "--min-windows"
             msg = f"{option} is for a fixed grid; give --cell too, or omit {option}"
             raise DriftbayesError(msg)
+        because = "a map by evidence is integrated exactly"
+        _options.refuse(args, "--method", "--coords", "--seed", because=because)
         how |= {"depth": args.depth, "split": args.split, "n_tau": args.n_tau}
     else:
         if args.json:
             msg = "a fixed grid has no evidence to print as JSON; write it with -o, or omit --cell"
             raise DriftbayesError(msg)
+        because = "a fixed grid (--cell) is not divided"
+        _options.refuse(args, "--depth", "--split", because=because)
         fixed = {"n_tau": args.n_tau, "min_windows": args.min_windows}
         how |= {name: number for name, number in fixed.items() if number is not None}
         how |= {name: given[name] for name in ("method", "seed")}

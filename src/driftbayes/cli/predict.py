@@ -20,7 +20,7 @@ def _add_predict(parser: Parser) -> None:
     _options.add_tau(parser, required=False)
     parser.add_options("""
 --horizon T[,T...]<!>  forecast times, for example 1d,10d
---members N<int=100>  ensemble members per particle, for -o
+--members N<int=100>  ensemble members per particle, for -o and --regions
 --draws N<int=1000>  number of posterior draws
 --cell SIDE  cell size for --map and --figure: 0.1deg for longitude and latitude, 10km or a number
     for a plane (default: a hundredth of the longer side of the map)
@@ -72,6 +72,9 @@ def _predict(args: argparse.Namespace) -> int:
     wants_map = args.map is not None or args.figure is not None
     if args.cell is not None and not wants_map:
         raise DriftbayesError("--cell is for a map; give --map FILE.nc or --figure FILE.png too")
+    if args.output is None and args.regions is None:
+        because = "--members is for -o FILE and --regions FILE"
+        _options.refuse(args, "--members", because=because)
     if wants_map and args.given is not None:
         raise DriftbayesError("--map and --figure do not support --given; use --regions")
     args.models = args.models or _MODELS[args.given]
@@ -116,6 +119,8 @@ def _predict_in_space(args: argparse.Namespace) -> int:
         if value is not None:
             msg = f"{option} needs a fit, which --space FILE.nc replaces; omit one of them"
             raise DriftbayesError(msg)
+    others = ("--members", "--draws", *_options.DATA, *_options.INFERENCE)
+    _options.refuse(args, *others, because="--space FILE.nc replaces a fit of models")
     tracks = _options.read(args)
     from driftbayes.workflow import presence
 

@@ -53,10 +53,16 @@ def _report(args: argparse.Namespace) -> int:
     for option in ("data", "pairs", "forecast"):
         if args.brief and getattr(args, option):
             raise DriftbayesError(f"--brief and --{option} exclude each other; give one of them")
+    if args.brief:
+        _options.refuse(args, "--replicas", because="--brief omits the goodness of fit")
     if args.within is not None and not args.pairs:
         raise DriftbayesError("--within is the distance of --pairs; add --pairs")
     if args.forecast is not None:
         _options.parse_times("--forecast", args.forecast)
+    if args.replicas != 0:
+        from driftbayes.checks._check import check_replicas
+
+        check_replicas(args.replicas)
     source, tracks = _load(args)
     _jax.prepare_jax()
     from driftbayes.workflow import write_report
@@ -118,6 +124,7 @@ def _load(args: argparse.Namespace) -> "tuple[Trajectories | Scan, Trajectories 
             raise DriftbayesError(msg)
         return _options.read(args), None
     scan = as_scan(read_scan(args.file))
+    _refuse_options_of_scans(args)
     if args.data is not None:
         return scan, _read_data(args, scan)
     for option in ("forecast", "pairs"):
@@ -130,6 +137,19 @@ def _load(args: argparse.Namespace) -> "tuple[Trajectories | Scan, Trajectories 
             "goodness of fit and prior sensitivity"
         )
     return scan, None
+
+
+def _refuse_options_of_scans(args: argparse.Namespace) -> None:
+    """Refuse options that apply to trajectories, for the report of a stored scan."""
+    options = ["--taus", "--models"]
+    because = "the file is a scan, whose models and sampling times are in the report"
+    if args.forecast is None:
+        options += [*_options.DATA, *_options.INFERENCE]
+    _options.refuse(args, *options, because=because)
+    if args.data is None:
+        reading = (f"--{name.replace('_', '-')}" for name in _options.READING)
+        because = "without --data TRAJECTORIES the report has only the scan"
+        _options.refuse(args, "--replicas", *reading, because=because)
 
 
 def _read_data(args: argparse.Namespace, scan: "Scan") -> "Trajectories":

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 # Reading options that apply to both observations and ensembles.
 _SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")
-# Options of models, which do not apply to ensembles.
+# Options of models, which do not apply to ensembles; the seed does.
 _MODEL_OPTIONS = (
-    *("--tau", "--held-out-taus", "--folds", "--models", "--prior", "--u-rms", "--timescale"),
-    *("--learned", "--model-prior", "--method", "--coords", "--n-tau", "--windows", "--gaps"),
+    *("--tau", "--held-out-taus", "--folds", "--learned", *_options.DATA),
+    *(option for option in _options.INFERENCE if option != "--seed"),
 )
 
 
@@ -60,6 +60,11 @@ def _score(args: argparse.Namespace) -> int:
     times = () if wanted is None else _options.parse_times("--held-out-taus", wanted)
     if args.folds < 2:
         raise DriftbayesError(f"--folds must be 2 or more, got {args.folds}")
+    if wanted is None:
+        because = "prior probabilities of models weigh the average of --held-out-taus"
+        _options.refuse(args, "--model-prior", because=because)
+        if not args.learned:
+            _options.refuse(args, "--folds", because="--folds is for --held-out-taus and --learned")
     _options.check_seed(args.seed)
     tracks = _options.read(args)
     _jax.prepare_jax()
@@ -77,7 +82,9 @@ def _score_ensembles(args: argparse.Namespace) -> int:
     if args.observed is None or args.file is not None:
         msg = "give the observed trajectories: driftbayes score --ensemble FILE --observed FILE"
         raise DriftbayesError(msg)
-    _check_no_model_options(args)
+    because = "--ensemble scores ensemble members, not models"
+    hint = " (--leads chooses lead times)"
+    _options.refuse(args, *_MODEL_OPTIONS, because=because, hint=hint)
     _options.check_seed(args.seed)
     named = {}
     for text in args.ensemble:
@@ -94,17 +101,6 @@ def _score_ensembles(args: argparse.Namespace) -> int:
     how["errors"] = args.errors or "drifters"
     result = score_ensembles(tracks, named, leads=args.leads, seed=args.seed, **how)
     return _console.deliver(result, args)
-
-
-def _check_no_model_options(args: argparse.Namespace) -> None:
-    """Raise an error if options of models are given."""
-    words = {word.partition("=")[0] for word in args.words}
-    given = [option for option in _MODEL_OPTIONS if option in words]
-    if given:
-        raise DriftbayesError(
-            f"--ensemble scores ensemble members, not models; omit {', '.join(given)} "
-            "(--leads chooses lead times)"
-        )
 
 
 COMMANDS = {

@@ -20,6 +20,20 @@ PARAMETERS = {
     "confined": ("gamma", "well", "k"),
     "two_scale": ("gamma", "ratio", "share", "k"),
 }
+# Meaning of each parameter, shorter than in `driftbayes models`.
+_MEANINGS = {
+    "kappa": "diffusivity, in length²/time",
+    "gamma": "inverse decorrelation time of the velocity, in 1/time",
+    "k": "long-time diffusivity, in length²/time",
+    "hurst": "Hurst exponent, below 1",
+    "reference": "reference time at which the diffusivity is kappa",
+    "well": "rate of relaxation to the centre of the well, in 1/time",
+    "accel": "inverse decorrelation time of the acceleration, in 1/time",
+    "smoothness": "smoothness of the velocity spectrum",
+    "omega": "rate of rotation of the velocity, in radians/time",
+    "ratio": "slow rate over fast rate, below 1",
+    "share": "share of k carried by the slow velocity, below 1",
+}
 _EXAMPLES = (
     "langevin --gamma 1 --k 1 --particles 100 --steps 50 --tau 0.1 -o tracks.csv",
     "brownian --kappa 0.5 --particles 20 --steps 200 --tau 1 --dim 3 --seed 7 -o tracks.nc",
@@ -38,7 +52,7 @@ def _add_arguments(parser: Parser) -> None:
         text = f"parameters {', '.join(parameters)}"
         sub = models.add_parser(model, help=text, examples=_examples(f"{model} "))
         for name in parameters:
-            sub.add_argument(f"--{name}", type=float, required=True)
+            sub.add_argument(f"--{name}", type=float, required=True, help=_MEANINGS[name])
         _add_common(sub)
     text = "any model with options, or a sum of models, see `driftbayes models`"
     sub = models.add_parser("model", help=text, examples=_examples("model "))
@@ -51,7 +65,7 @@ def _add_common(sub: Parser) -> None:
     sub.add_options("""
 --particles PARTICLES<int!>  number of particles
 --steps STEPS<int!>  number of steps per particle
---tau TAU<float!>  sampling time
+--tau TAU<float!>  sampling time, in the unit of time of the parameters
 --dim DIM<int=2>  number of dimensions, 1 to 3
 --seed SEED<int=0>  random seed
 """)

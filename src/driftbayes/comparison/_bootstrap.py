@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
 from driftbayes._representation import Described, number
 from driftbayes._sums import diagonal_sums
@@ -130,11 +131,12 @@ def bootstrap(
         seed: Random seed.
     """
     check_names(hypotheses)
-    if len(hypotheses) != 2 or n_replicates < 2 or units not in get_args(Units):
-        raise DriftbayesError(
-            "expected two hypotheses, two or more replicates and units among "
-            f"{', '.join(get_args(Units))}, got {len(hypotheses)}, {n_replicates} and {units!r}"
-        )
+    if len(hypotheses) != 2:
+        raise DriftbayesError(f"expected two hypotheses, got {len(hypotheses)}")
+    whole(n_replicates, "the number of replicates", 2)
+    if units not in get_args(Units):
+        known = ", ".join(get_args(Units))
+        raise DriftbayesError(f"units of a bootstrap must be one of {known}, got {units!r}")
     found = dependence(trajectories, tau)
     data = displacements(trajectories, tau)
     if not all(_is_summed_over_axes(Batch.of(data, model=h.model)) for h in hypotheses):

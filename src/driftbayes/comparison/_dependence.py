@@ -162,7 +162,7 @@ class Dependence(Described):
     def sentence(self) -> str:
         """Sentence with the effective number of particles."""
         if self.n_particles == 1:
-            return "a single particle"
+            return "there is only one particle, so no dependence between particles"
         if not self._is_detected:
             return f"no dependence between the {self.n_particles} particles was detected"
         noun, digits = ("particles", 2) if self.is_serious else ("some particles", 3)

@@ -30,6 +30,7 @@ from driftbayes._representation import (
     Curve,
     Panel,
     Table,
+    counted,
     describe,
     number,
     repeat_command,
@@ -75,8 +76,9 @@ def as_scan(scan: "Scan | xr.Dataset") -> Scan:
 def describe_comparison(comparison: Comparison) -> Card:
     """Describe the verdict, the evidences and the posteriors."""
     data = (
-        f"{comparison.n_particles:,} particles, up to {comparison.n_steps:,} steps, "
-        f"{comparison.n_dim}D, {comparison.n_displacements:,} displacements"
+        f"{counted(comparison.n_particles, 'particle')}, up to "
+        f"{counted(comparison.n_steps, 'step')}, {comparison.n_dim}D, "
+        f"{counted(comparison.n_displacements, 'displacement')}"
     )
     factors, errors = comparison.log_bayes_factors, comparison.log_bayes_factor_errs
     evidences = list(comparison.evidences.values())
@@ -563,7 +565,10 @@ def _(result: Dependence) -> str:
 def _(result: Dependence) -> Card:
     few = f" ({result.n_sampled} sampled)" if result.n_sampled < result.n_particles else ""
     facts = [
-        ("data", f"{result.n_particles} particles{few}, {result.n_steps} steps"),
+        (
+            "data",
+            f"{counted(result.n_particles, 'particle')}{few}, {counted(result.n_steps, 'step')}",
+        ),
         ("mean correlation of simultaneous displacements", f"{result.mean_correlation:.4f}"),
         ("mean squared correlation, bias-corrected", f"{result.mean_square:.4f}"),
         ("bias of the squared correlation", number(result.noise, 2)),

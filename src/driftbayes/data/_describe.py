@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes._aliases import public
-from driftbayes._representation import Card, describe, number, summarise
+from driftbayes._representation import Card, counted, describe, number, summarise
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data import _schema as schema
 from driftbayes.data._sampling import Displacements
@@ -108,8 +108,8 @@ def _change(old: object, new: object = "") -> str:
 @summarise.register
 def _(steps: Displacements) -> str:
     tau = readable(steps.tau, steps.time_unit)
-    size = f"{steps.n_particles} particles, up to {steps.n_steps} steps, {steps.n_dim}D"
-    return f"tau = {tau}, {size}"
+    size = f"{counted(steps.n_particles, 'particle')}, up to {counted(steps.n_steps, 'step')}"
+    return f"tau = {tau}, {size}, {steps.n_dim}D"
 
 
 @describe.register

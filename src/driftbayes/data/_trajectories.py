@@ -685,15 +685,16 @@ class Trajectories(Described):
                     "needs two: remove it, or pass --drop-short (in Python: .drop_short())"
                 )
 
-    def irregular_message(self) -> str:
-        """Explain why no sampling time can be applied to these times."""
+    def irregular_message(
+        self,
+        advice: str = "pass --tau all (in Python: tau='all') to use every position at its own "
+        "interval",
+    ) -> str:
+        """Explain why no sampling time can be applied to these times, and what to do."""
         if len(self.intervals) == 0:
             return "every trajectory has only one position; a sampling time needs at least two"
         low, high = (readable(f(self.intervals), self.time_unit) for f in (np.min, np.max))
-        return (
-            f"times are irregular (intervals from {low} to {high}); pass --tau all "
-            "(in Python: tau='all') to use every position at its own interval"
-        )
+        return f"times are irregular (intervals from {low} to {high}); {advice}"
 
     def _check_shapes(self) -> None:
         if self.positions.ndim != 2 or not 1 <= self.positions.shape[1] <= 3:

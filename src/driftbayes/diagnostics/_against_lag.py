@@ -21,6 +21,7 @@ from driftbayes.diagnostics.averages import (
     taylor_shares,
     velocity_sums,
 )
+from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -66,6 +67,9 @@ def diagnose(
     import xarray as xr
 
     check_tracks(trajectories)
+    if trajectories.recording_interval is None and len(trajectories.intervals):
+        advice = "diagnostics need regular times, but `compare --tau all` takes irregular ones"
+        raise DriftbayesError(trajectories.irregular_message(advice))
     scales = data_scales(trajectories)
     dt = trajectories.regular_interval
     steps = lag_steps(trajectories, n_lags, max_lag)

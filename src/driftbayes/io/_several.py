@@ -101,7 +101,8 @@ def _provenance(
     files: Sequence[Path], parts: Sequence[Trajectories], source: str, note: str
 ) -> dict[str, Any]:
     provenance = {**parts[0].provenance, "source": source}
-    notes = [f"{len(files):,} files are read as one data set", *([note] if note else [])]
+    notes = [f"{len(files):,} files are read as one data set"] if len(files) > 1 else []
+    notes += [note] if note else []
     counts = Counter(text for part in parts for text in part.provenance.get("notes", []))
     for file, part in zip(files, parts, strict=True):
         for text in part.provenance.get("notes", []):

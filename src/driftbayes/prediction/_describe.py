@@ -7,6 +7,7 @@ from math import inf, isfinite
 from driftbayes._representation import (
     Card,
     Table,
+    counted,
     describe,
     number,
     summarise,
@@ -129,7 +130,8 @@ def _(scores: Scores) -> str:
 @describe.register
 def _(scores: Scores) -> Card:
     n, at = len(scores.leave_one_out.counts), readable(scores.tau, scores.time_unit)
-    headline = f"log density of {n} trajectories at tau = {at}, in nats; larger is better"
+    what = counted(n, "trajectory", "trajectories")
+    headline = f"log density of {what} at tau = {at}, in nats; larger is better"
     tables = [_whole_table(scores.prequential, scores.leave_one_out)]
     sentences, warnings = [scores.remark], scores.warnings
     if scores.held_out:
@@ -178,7 +180,8 @@ def _held_out_table(many: Sequence[TrajectoryScores], time_unit: str) -> Table:
         *(with_unit("time", unit), "score", "model", "mean ± se"),
         *("minus average ± se", "better"),
     )
-    title = f"Displacements of {len(many[0].counts)} held-out trajectories"
+    n = len(many[0].counts)
+    title = f"Displacements of {counted(n, 'held-out trajectory', 'held-out trajectories')}"
     return Table(columns, tuple(rows), "lllrrr", title=title)
 
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from driftbayes._representation import counted
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.data._units import (
@@ -126,7 +127,7 @@ class AbstractCheck(ABC):
         """Make a finding; `{who}` and `{tracks}` in the sentence are replaced by the counts."""
         n = int(rows.sum())
         m = len(np.unique(trajectories.trajectory_index[rows]))
-        positions, tracks = counted(n, m) if n else ("", "none")
+        positions, tracks = counts_text(n, m) if n else ("", "none")
         text = sentence.format(who=f"{positions} in {tracks}" if n else "none", tracks=tracks)
         notable = n > 0 if is_notable is None else is_notable
         return Finding(self.name, n, m, rows, text, limits, notable)
@@ -566,11 +567,9 @@ CHECKS: dict[str, type[AbstractCheck]] = {
 }
 
 
-def counted(n_positions: int, n_trajectories: int) -> tuple[str, str]:
+def counts_text(n_positions: int, n_trajectories: int) -> tuple[str, str]:
     """Format numbers of positions and of trajectories."""
-    positions = "1 position" if n_positions == 1 else f"{n_positions} positions"
-    tracks = "1 trajectory" if n_trajectories == 1 else f"{n_trajectories} trajectories"
-    return positions, tracks
+    return counted(n_positions, "position"), counted(n_trajectories, "trajectory", "trajectories")
 
 
 def parse_check(name: str, value: str) -> AbstractCheck:

@@ -1,6 +1,6 @@
 """Describe the quality of data."""
 
-from driftbayes._representation import Card, Table, describe, summarise
+from driftbayes._representation import Card, Table, counted, describe, summarise
 from driftbayes.quality._report import QualityReport
 
 
@@ -15,6 +15,10 @@ def _(report: QualityReport) -> Card:
         (f.name, f.sentence, str(f.n_observations), str(f.n_trajectories)) for f in report.findings
     )
     table = Table(("check", "finding", "positions", "trajectories"), rows, "llrr")
-    headline = f"{report.n_observations:,} positions in {report.n_trajectories:,} trajectories"
-    remedy = "Nothing was changed. Pass --qc default or --qc NAME,... (qc=) to repair data."
+    tracks = counted(report.n_trajectories, "trajectory", "trajectories")
+    headline = f"{counted(report.n_observations, 'position')} in {tracks}"
+    remedy = (
+        "Nothing was changed. Pass --qc default or --qc NAME,... (qc=) to other commands to repair "
+        "data."
+    )
     return Card("Quality", headline, (), () if report.is_clean else (remedy,), (table,))

@@ -17,7 +17,7 @@ from driftbayes.quality._checks import (
     Short,
     Spikes,
     Stuck,
-    counted,
+    counts_text,
     parse_check,
 )
 
@@ -191,7 +191,7 @@ def applied(trajectories: Trajectories | Mapping[str, Any]) -> list[str]:
     source = trajectories
     provenance = source.provenance if isinstance(source, Trajectories) else source
     for record in provenance.get("quality", []):
-        positions, tracks = counted(record["n_observations"], record["n_trajectories"])
+        positions, tracks = counts_text(record["n_observations"], record["n_trajectories"])
         repair = _REPAIRS.get(record["check"], _BLANKED).format(positions=positions, tracks=tracks)
         lines.append(f"{record['check']}: {repair}")
     return lines

@@ -8,6 +8,7 @@ import numpy as np
 
 from driftbayes._representation import describe
 from driftbayes.checks import FitCheck, check_fit
+from driftbayes.checks._check import check_replicas
 from driftbayes.comparison import Dependence, PriorSensitivity, Scan, dependence, prior_sensitivity
 from driftbayes.comparison._describe import as_scan, stored, uses_all_fixes
 from driftbayes.comparison._scan import is_consistent
@@ -94,6 +95,8 @@ def examine(
         progress: Called with a stage, the number done, and the total.
     """
     scan = as_scan(scan)
+    if n_replicas != 0:
+        check_replicas(n_replicas)
     fingerprint = str(scan.attributes.get("data_fingerprint", ""))
     if fingerprint != trajectories.fingerprint:
         raise DriftbayesError(

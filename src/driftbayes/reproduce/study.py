@@ -258,14 +258,25 @@ def check_folder(directory: Path, study: str, *, overwrite: bool) -> None:
 def working_folder(directory: Path, study: str) -> Iterator[None]:
     """Create the folder and mark it as unfinished until the block ends without an error.
 
+    If the block is refused before it writes anything, the folder is as it was.
+
     Args:
         directory: The folder, created if missing.
         study: Name of the study.
     """
+    existed = directory.is_dir()
+    was_empty = not existed or not any(directory.iterdir())
     _make_folder(directory)
     marker = {"experiment": study, "version": __version__}
     _write_file({**marker, "complete": False}, directory / _MARKER)
-    yield
+    try:
+        yield
+    except DriftbayesError:
+        if was_empty and [path.name for path in directory.iterdir()] == [_MARKER]:
+            (directory / _MARKER).unlink()
+            if not existed:
+                directory.rmdir()
+        raise
     _write_file({**marker, "complete": True}, directory / _MARKER)
 
 

@@ -1,6 +1,7 @@
 """Workers: threads of this process, processes of this machine, or a Dask cluster."""
 
 import os
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -233,6 +234,10 @@ def _on_cluster(address: str, job: _Job[Item, Result]) -> Result:
     except ImportError as error:
         msg = "a cluster needs Dask, which is not installed; run: pip install driftbayes[dask]"
         raise DriftbayesError(msg) from error
+    if not re.fullmatch(r"(\w+://)?[^/]+:\d+", address):
+        # Dask would wait for 40 s, and end in a traceback.
+        msg = f"the address of a cluster must be like tls://HOST:8786, got {address!r} (--cluster)"
+        raise DriftbayesError(msg)
     _warn_if_open(address)
     if address.startswith("tls:"):
         arguments = distributed.Security().get_connection_args("client")

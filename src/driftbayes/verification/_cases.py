@@ -94,10 +94,10 @@ def match_cases(ensemble: Trajectories, observed: Trajectories, name: str) -> Ca
     lead = time - time[_first_of_each(key)]
     observed_rows = rows_at(observed, drifter[key], time, slack)
     matched = np.flatnonzero(observed_rows >= 0)
-    if not len(matched):
+    if not np.any(lead[matched] > slack):
         raise DriftbayesError(
-            f"{name}: no position was observed at the times of the ensemble; write members at "
-            "the times of the fixes, or check the time units of both files"
+            f"{name}: no position was observed at the times of its forecasts; forecast to the "
+            "times of the fixes, or check the time units"
         )
     if len(matched) < len(observed_rows):
         missing = f"{len(observed_rows) - len(matched):,} of {len(observed_rows):,}"

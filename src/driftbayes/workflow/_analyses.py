@@ -41,7 +41,7 @@ from driftbayes.errors import (
 )
 from driftbayes.inference import Hypothesis, Method
 from driftbayes.likelihood import SummedDisplacements
-from driftbayes.models import MODELS, AbstractModel, Noise, model_named
+from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.priors import AbstractPrior, parse_prior
 from driftbayes.workflow._reading import FileInBlocks
 
@@ -408,7 +408,7 @@ def _warn_of_double_error(hypotheses: Sequence[Hypothesis], tracks: Trajectories
     if tracks.position_sd is None or not np.any(tracks.position_sd > 0):
         return
     for hypothesis in hypotheses:
-        if hypothesis.model.parameters.get("sigma") != Noise.own["sigma"]:
+        if "noise" not in hypothesis.model.options:
             continue
         # Classes of a mixture have errors of their own, sigma_2 and so on.
         known = [v for n, v in hypothesis.fixed.items() if n.partition("_")[0] == "sigma" and v]

@@ -56,6 +56,9 @@ def field(
     if model not in _MODELS:
         msg = f"unknown model of a field {model!r}; expected {' or '.join(_MODELS)}"
         raise DriftbayesError(msg)
+    if tracks.recording_interval is None and len(tracks.intervals):
+        advice = "a field needs regular times, but a map (`map --taus all`) takes irregular ones"
+        raise DriftbayesError(tracks.irregular_message(advice))
     data = displacements(tracks, tau)
     setup = hypotheses_for(f"{model}+mean", tracks, priors=priors, scales=scales, tau=data.tau)
     known = setup.hypotheses[0].priors

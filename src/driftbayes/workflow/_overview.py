@@ -114,6 +114,8 @@ class Overview(Described):
         """Command for the next step."""
         if self.survey.interval is None or self.file is None:
             return None
+        if self.survey.step_rms == 0 or not self._has_long:
+            return None
         taus = self.suggested_taus
         given = dict(self.tracks.provenance.get("reading", {}))
         if self._has_short:
@@ -127,6 +129,10 @@ class Overview(Described):
     @property
     def _has_short(self) -> bool:
         return bool((self.tracks.n_positions < 2).any())
+
+    @property
+    def _has_long(self) -> bool:
+        return bool((self.tracks.n_positions >= 2).any())
 
     @property
     def _is_coarse(self) -> bool:
@@ -169,7 +175,9 @@ class Overview(Described):
             repeats = modulation(tracks, only_likely=True)
             if repeats is not None and repeats.is_significant:
                 warnings.append(repeats.sentence)
-        if self._has_short:
+        if not self._has_long:
+            warnings.append("no trajectory has two positions: nothing can be inferred")
+        elif self._has_short:
             warnings.append("some trajectories have fewer than two positions; pass --drop-short")
         return tuple(warnings)
 
