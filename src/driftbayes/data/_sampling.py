@@ -1,7 +1,7 @@
 """Displacements at one sampling time tau: the data of all likelihoods."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import isfinite
@@ -542,6 +542,29 @@ def _n_distinct(numbers: IntArray) -> int:
     if (steps < 0).any():
         return len(np.unique(numbers))
     return int(np.count_nonzero(steps)) + (len(numbers) > 0)
+
+
+def steps_by_time(index: IntArray, run: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
+    """Order steps by time; at each time runs that continue come first, in their previous order.
+
+    Args:
+        index: Number of the sampling time at which each step begins.
+        run: Run of each step, increasing.
+
+    Yields:
+        The number of the time, its steps, and the positions of the continuing runs among the steps
+        of the time before.
+    """
+    before, last = run[:0], -2
+    for time in np.unique(index).tolist():
+        steps = np.flatnonzero(index == time)
+        if time != last + 1:
+            before = run[:0]
+        continues = np.isin(before, run[steps])
+        old = steps[np.searchsorted(run[steps], before[continues])]
+        steps = np.concatenate([old, steps[~np.isin(run[steps], before)]])
+        yield time, steps, np.flatnonzero(continues)
+        before, last = run[steps], time
 
 
 def evenly_spaced(n: int, most: int) -> IntArray:
