@@ -682,8 +682,5 @@ def _origins(data: Displacements) -> tuple[FloatArray, FloatArray | None]:
     """Return where steps begin: in the plane, or in 3D and on the tangent plane on the earth."""
     if data.ground is None or data.lonlat is None:
         return data.origin, None
-    from driftbayes.data.sphere import points_in_space
-
-    lon, lat = np.radians(data.lonlat).T
-    space = data.ground.per_metre * points_in_space(lon, lat, data.ground.radius)[1].T
-    return np.ascontiguousarray(space), data.ground.positions(data.lonlat)
+    space = np.ascontiguousarray(data.ground.in_space(data.lonlat))
+    return space, data.ground.positions(data.lonlat)
