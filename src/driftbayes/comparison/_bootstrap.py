@@ -194,7 +194,7 @@ def unit_moments(data: Displacements, labels: IntArray, memory: int) -> SecondMo
     n_units, size = int(labels.max()) + 1, whole.forms.shape[-1]
     forms = np.zeros((n_units, len(keys), size, size))
     predicted = np.zeros((n_units, size))
-    starts = np.concatenate([[0], np.cumsum(data.row_sizes)[:-1]])
+    starts = data.first_steps
     capped = np.minimum(data.row_sizes, size)
     heads = labels[starts]
     for length in np.unique(capped).tolist():

@@ -344,14 +344,10 @@ def _in_space(trajectories: Trajectories) -> FloatArray | None:
     """Return positions in space, in the unit of displacements; None if they are on a plane."""
     if trajectories.lonlat is None:
         return None
-    from driftbayes.data.sphere import points_in_space
     from driftbayes.data.tangent import ground_of
 
     found = ground_of(trajectories)
-    if found is None:
-        return None
-    lon, lat = np.radians(trajectories.lonlat.T)
-    return np.asarray(found[0].per_metre * points_in_space(lon, lat, found[0].radius)[1].T)
+    return None if found is None else found[0].in_space(trajectories.lonlat)
 
 
 def near_and_far(data: Aligned) -> tuple[tuple[float, float], tuple[float, float]]:

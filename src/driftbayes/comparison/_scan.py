@@ -285,13 +285,8 @@ def evidences_of_many(
 ) -> list[Evidence]:
     """Compute the evidence of one hypothesis for several sets of displacements.
 
-    Data sets reduced to second moments are computed in one batch.
-
-    Args:
-        hypothesis: Model family with its priors.
-        many: Displacements, whole or reduced to their second moments.
-        report: Called with the number of data sets done.
-        **how: `method` of the evidence and its `seed`.
+    Data sets reduced to second moments are computed in one batch. `report` is called with the
+    number of data sets done; further arguments are `method` and `seed`, as for `evidence`.
     """
     batches = [Batch.of(data, model=hypothesis.model) for data in many]
     regular = [

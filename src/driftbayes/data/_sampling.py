@@ -1,7 +1,7 @@
 """Displacements at one sampling time tau: the data of all likelihoods."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import isfinite
@@ -226,7 +226,7 @@ class Displacements(Described):
             )
         begin = np.repeat(self.start, self.row_sizes, axis=0)
         # Run by run: one sum over all runs would lose digits.
-        for first, n_steps in zip(self._first_steps, self.row_sizes, strict=True):
+        for first, n_steps in zip(self.first_steps, self.row_sizes, strict=True):
             run = slice(first + 1, first + n_steps)
             begin[run] += np.cumsum(self.dx[first : first + n_steps - 1], axis=0)
         return begin
@@ -234,10 +234,10 @@ class Displacements(Described):
     @property
     def start_lonlat(self) -> FloatArray | None:
         """Longitude and latitude in degrees at which each run begins, if known."""
-        return None if self.lonlat is None else self.lonlat[self._first_steps]
+        return None if self.lonlat is None else self.lonlat[self.first_steps]
 
     @cached_property
-    def _first_steps(self) -> IntArray:
+    def first_steps(self) -> IntArray:
         """Index of the first step of each run."""
         return np.cumsum(self.row_sizes) - self.row_sizes
 
@@ -516,7 +516,7 @@ def subset(data: Displacements, runs: np.ndarray) -> Displacements:
         runs: Mask or numbers of the runs.
     """
     chosen = np.flatnonzero(runs) if runs.dtype == bool else runs
-    sizes, first = data.row_sizes[chosen], data._first_steps[chosen]
+    sizes, first = data.row_sizes[chosen], data.first_steps[chosen]
     steps = np.repeat(first, sizes) + ragged_arange(sizes)
     # Each run has one more position than steps.
     fixes = np.repeat(first + chosen, sizes + 1) + ragged_arange(sizes + 1)
@@ -542,6 +542,29 @@ def _n_distinct(numbers: IntArray) -> int:
     if (steps < 0).any():
         return len(np.unique(numbers))
     return int(np.count_nonzero(steps)) + (len(numbers) > 0)
+
+
+def steps_by_time(index: IntArray, run: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
+    """Order steps by time; at each time runs that continue come first, in their previous order.
+
+    Args:
+        index: Number of the sampling time at which each step begins.
+        run: Run of each step, increasing.
+
+    Yields:
+        The number of the time, its steps, and the positions of the continuing runs among the steps
+        of the time before.
+    """
+    before, last = run[:0], -2
+    for time in np.unique(index).tolist():
+        steps = np.flatnonzero(index == time)
+        if time != last + 1:
+            before = run[:0]
+        continues = np.isin(before, run[steps])
+        old = steps[np.searchsorted(run[steps], before[continues])]
+        steps = np.concatenate([old, steps[~np.isin(run[steps], before)]])
+        yield time, steps, np.flatnonzero(continues)
+        before, last = run[steps], time
 
 
 def evenly_spaced(n: int, most: int) -> IntArray:

@@ -27,7 +27,15 @@ import numpy as np
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.data._units import is_length, length_factor
-from driftbayes.data.sphere import Frame, along_path, between, earth_radius, from_plane, rotated
+from driftbayes.data.sphere import (
+    Frame,
+    along_path,
+    between,
+    earth_radius,
+    from_plane,
+    points_in_space,
+    rotated,
+)
 
 # Beyond this latitude, in degrees, the pole is the centre.
 _POLAR = 80.0
@@ -82,6 +90,15 @@ class Ground:
         arc, bearing, _ = between(np.radians([self.lon, self.lat]), np.radians(lonlat), self.radius)
         arc = arc * self.per_metre
         return np.stack([arc * np.sin(bearing), arc * np.cos(bearing)], axis=-1)
+
+    def in_space(self, lonlat: FloatArray) -> FloatArray:
+        """Return points in three dimensions, (point, 3), in the unit of displacements.
+
+        Args:
+            lonlat: Longitude and latitude in degrees, (point, 2).
+        """
+        lon, lat = np.radians(lonlat).T
+        return np.asarray(self.per_metre * points_in_space(lon, lat, self.radius)[1].T)
 
     def lonlat(self, position: FloatArray) -> FloatArray:
         """Return longitude and latitude in degrees of a point on the tangent plane.

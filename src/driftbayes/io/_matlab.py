@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from driftbayes.data._schema import TIME_ORIGIN
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import _limits as limits
@@ -55,13 +54,7 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
         columns = _make_table(contents, values, notes)
     columns, roles = _convert_dates(columns, options, notes)
     table = as_table(contents.path, pa.table({n: pa.array(v) for n, v in columns.items()}), "mat")
-    trajectories = read_plain(table, replace(options, columns=roles))
-    provenance = dict(trajectories.provenance)
-    if notes:
-        provenance["notes"] = [*notes, *provenance.get("notes", [])]
-    if "datenum" in columns:
-        provenance["time_origin"] = TIME_ORIGIN
-    return replace(trajectories, provenance=provenance)
+    return read_plain(table, replace(options, columns=roles), notes)
 
 
 def _convert_dates(

@@ -43,11 +43,8 @@ def _read(contents: Contents, options: ReadOptions) -> Trajectories:
             "'driftbayes[r]', or save a table in R: write.csv(d, 'tracks.csv', row.names = FALSE)"
         ) from error
     frame, note = _find_frame(_parse(contents.path, rdata), contents.source)
-    table = replace(contents_in_frame(frame), path=contents.path)
-    trajectories = read_plain(table, options)
-    notes = [note, *trajectories.provenance.get("notes", [])]
-    provenance = {**trajectories.provenance, "reader": "r", "notes": notes}
-    return replace(trajectories, provenance=provenance)
+    table = replace(contents_in_frame(frame), path=contents.path, container="r")
+    return read_plain(table, options, [note])
 
 
 def _parse(path: Path, rdata: Any) -> Any:

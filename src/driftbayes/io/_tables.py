@@ -68,8 +68,14 @@ class Columns:
     are_dates: bool = False  # whether times are dates, as seconds since 1970
 
 
-def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
-    """Read a table with standard or given columns; rows of trajectories may be mixed."""
+def read_plain(contents: Contents, options: ReadOptions, found: Sequence[str] = ()) -> Trajectories:
+    """Read a table with standard or given columns; rows of trajectories may be mixed.
+
+    Args:
+        contents: The table.
+        options: Reading options.
+        found: Notes on how the table was made from a file.
+    """
     path, meaning = contents.path, _infer_meaning(contents, options)
     columns = dict(meaning.columns)
     lonlat = [columns.pop(axis, None) for axis in schema.LONLAT]
@@ -89,7 +95,7 @@ def read_plain(contents: Contents, options: ReadOptions) -> Trajectories:
     is_ours = schema.METADATA_KEY in contents.attributes
     header = _read_metadata(contents.attributes[schema.METADATA_KEY], path.name) if is_ours else {}
     earlier: dict[str, Any] = header.get("provenance", {})
-    notes = _separator_note(contents)
+    notes = [*found, *_separator_note(contents)]
     values = read_columns(contents, {**names, **converted}, date_order=options.date_order)
     if "date" in converted:
         times, written = values.pop("date")

@@ -63,7 +63,7 @@ def successive_steps(data: Displacements) -> Steps:
             "split trajectories at gaps"
         )
     first = np.zeros(len(data.dx), dtype=bool)
-    first[np.cumsum(data.row_sizes) - data.row_sizes] = True
+    first[data.first_steps] = True
     if first.all():
         raise DriftbayesError(
             f"no two successive displacements at tau = {readable(data.tau, data.time_unit)}, as a "

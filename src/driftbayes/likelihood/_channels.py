@@ -93,7 +93,7 @@ def channel_moments(data: Displacements, memory: int, *, positions: bool = False
     """
     columns = with_regressors(data, positions=positions)
     sums = WindowSums(memory, columns.shape[1], apart=True)
-    sums.add(columns, np.cumsum(data.row_sizes) - data.row_sizes, data.row_sizes)
+    sums.add(columns, data.first_steps, data.row_sizes)
     context = make_context(data, positions=positions)
     return ChannelMoments(
         *sums.groups(),

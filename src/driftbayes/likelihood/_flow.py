@@ -47,7 +47,7 @@ from scipy.linalg.lapack import dpotrf
 
 from driftbayes._kernels.compiled import run_in_threads
 from driftbayes._typing import FloatArray, IntArray
-from driftbayes.data._sampling import Displacements
+from driftbayes.data._sampling import Displacements, steps_by_time
 from driftbayes.data._trajectories import GRID_TOLERANCE
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood._engines import rows_first
@@ -627,8 +627,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
     sizes, tau = data.row_sizes, data.tau
     begin = np.repeat(np.asarray(data.start_time), sizes)
     total = np.concatenate([[0.0], np.cumsum(data.interval)])[:-1]
-    firsts = np.cumsum(sizes) - sizes
-    begin = begin + total - np.repeat(total[firsts], sizes)
+    begin = begin + total - np.repeat(total[data.first_steps], sizes)
     place = (begin - begin.min()) / tau
     index = np.round(place).astype(np.int64)
     ok = np.all(np.abs(place - index) <= GRID_TOLERANCE)
@@ -640,27 +639,17 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
     x, plane = _origins(data)
     run = np.repeat(np.arange(len(sizes)), sizes)
     errors = error_variances(data)
-    steps, before = [], np.zeros(0, dtype=np.int64)
-    last = -2
-    for time in np.unique(index):
-        rows = np.flatnonzero(index == time)
-        here = run[rows]
-        if time != last + 1:
-            before = np.zeros(0, dtype=np.int64)
-        still = np.isin(before, here)
-        kept = np.flatnonzero(still)
-        order = np.concatenate([before[still], here[~np.isin(here, before)]])
-        rows = rows[np.argsort(here)][np.searchsorted(np.sort(here), order)]
+    steps = []
+    for _, rows, kept in steps_by_time(index, run):
         here_x = np.ascontiguousarray(x[rows])
         here_plane = here_x if plane is None else np.ascontiguousarray(plane[rows])
         fixes = rows + run[rows]
         steps.append(
             _Step(
-                *(order, kept, len(order) - len(kept), here_x, here_plane, data.dx[rows]),
+                *(run[rows], kept, len(rows) - len(kept), here_x, here_plane, data.dx[rows]),
                 *(errors[fixes], errors[fixes + 1]),
             )
         )
-        before, last = order, int(time)
     if all(len(step.dx) < 2 for step in steps):
         msg = f"no two particles are seen at the same time; leave +flow out of {model}"
         raise DriftbayesError(msg)
@@ -693,8 +682,5 @@ def _origins(data: Displacements) -> tuple[FloatArray, FloatArray | None]:
     """Return where steps begin: in the plane, or in 3D and on the tangent plane on the earth."""
     if data.ground is None or data.lonlat is None:
         return data.origin, None
-    from driftbayes.data.sphere import points_in_space
-
-    lon, lat = np.radians(data.lonlat).T
-    space = data.ground.per_metre * points_in_space(lon, lat, data.ground.radius)[1].T
-    return np.ascontiguousarray(space), data.ground.positions(data.lonlat)
+    space = np.ascontiguousarray(data.ground.in_space(data.lonlat))
+    return space, data.ground.positions(data.lonlat)

@@ -75,7 +75,7 @@ def second_moments(data: Displacements, memory: int = MEMORY) -> SecondMoments:
             "use engine='auto' for gaps, irregular times or noise"
         )
     sums = WindowSums(memory, data.n_dim)
-    sums.add(data.dx, np.cumsum(data.row_sizes) - data.row_sizes, data.row_sizes)
+    sums.add(data.dx, data.first_steps, data.row_sizes)
     return second_moments_of(sums, data.tau)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbayes._typing import FloatArray, IntArray
-from driftbayes.data._sampling import Displacements, ragged_arange
+from driftbayes.data._sampling import Displacements, ragged_arange, steps_by_time
 from driftbayes.data._trajectories import GRID_TOLERANCE
 from driftbayes.errors import DriftbayesError
 
@@ -58,17 +58,7 @@ def simultaneous_steps(data: Displacements) -> tuple[SimultaneousSteps, ...]:
         )
     index = np.repeat(first, sizes) + ragged_arange(sizes)
     run = np.repeat(np.arange(len(sizes)), sizes)
-    steps: list[SimultaneousSteps] = []
-    for time in np.unique(index):
-        # In the order of the runs.
-        rows = np.flatnonzero(index == time)
-        follows = bool(steps) and steps[-1].time == time - 1
-        before = steps[-1].runs if follows else np.zeros(0, dtype=np.int64)
-        still = np.isin(before, run[rows])
-        is_new = ~np.isin(run[rows], before)
-        old = rows[np.searchsorted(run[rows], before[still])]
-        rows = np.concatenate([old, rows[is_new]])
-        kept = np.flatnonzero(still)
-        where = (data.origin[rows], data.dx[rows])
-        steps.append(SimultaneousSteps(int(time), run[rows], kept, *where))
-    return tuple(steps)
+    return tuple(
+        SimultaneousSteps(time, run[rows], kept, data.origin[rows], data.dx[rows])
+        for time, rows, kept in steps_by_time(index, run)
+    )

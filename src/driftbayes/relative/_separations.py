@@ -16,7 +16,6 @@ from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._sampling import stride_of
 from driftbayes.data._trajectories import GRID_TOLERANCE, Trajectories
 from driftbayes.data._units import readable
-from driftbayes.data.sphere import points_in_space
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood._engines import AbstractDirect
 from driftbayes.relative._density import log_separation_density
@@ -270,10 +269,7 @@ def _at_common_times(trajectories: Trajectories, tau: float) -> tuple[FloatArray
 
         tangent = ground_of(trajectories)
         if tangent is not None:
-            ground = tangent[0]
-            radius = ground.earth_radius
-            lon, lat = np.radians(trajectories.lonlat.T)
-            x = ground.per_metre * points_in_space(lon, lat, ground.radius)[1].T
+            radius, x = tangent[0].earth_radius, tangent[0].in_space(trajectories.lonlat)
     places = np.full((n, n_times, x.shape[1]), np.nan)
     places[trajectories.trajectory_index[rows], index[rows]] = x[rows]
     return places, radius

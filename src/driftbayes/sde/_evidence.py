@@ -163,7 +163,7 @@ def check_functions(hypothesis: Hypothesis, data: Displacements) -> None:
     values = hypothesis.values(hypothesis.quantiles(np.full(len(hypothesis.names), 0.5)))
     sde = hypothesis.model(**values).motion()
     assert isinstance(sde, SDE)
-    starts = np.cumsum(data.row_sizes) - data.row_sizes
+    starts = data.first_steps
     runs = np.linspace(0, len(starts) - 1, min(len(starts), _N_CHECKED)).astype(int)
     if data.start is None or data.start_time is None:
         return

@@ -65,7 +65,7 @@ def make_tracks(data: Displacements) -> tuple[Tracks, ...]:
             "an SDE needs start positions and times, which these displacements lack; "
             "make them from trajectories, or pass start= to Displacements.from_array"
         )
-    n_runs, offsets = len(data.row_sizes), np.cumsum(data.row_sizes) - data.row_sizes
+    n_runs, offsets = len(data.row_sizes), data.first_steps
     # Runs of similar length go together: a block is as long as its longest run.
     order = np.argsort(-data.row_sizes, kind="stable")
     n_blocks = -(-n_runs // _MAX_RUNS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes._representation import number
-from driftbayes.data._units import TIME, in_units, length_factor, readable, time_factor
+from driftbayes.data._units import TIME, length_factor, positive_in_units, readable, time_factor
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.models import MODELS, AbstractModel, Parameter, model_named
 from driftbayes.priors import Fixed, parse_prior
@@ -108,9 +108,7 @@ def recommend(
     }
     if tau is not None:
         unit = str(scan.attrs.get("time_unit", "")) or time_unit or ""
-        tau = in_units(tau, TIME, ("", unit), "tau")
-        if not (np.isfinite(tau) and tau > 0):
-            raise DriftbayesError(f"tau must be a positive number, got {tau}")
+        tau = positive_in_units(tau, TIME, ("", unit), "tau")
         place = int(np.argmin(np.abs(np.log(taus / tau))))
         chosen = max(candidates, key=lambda name: _probability(scan, name, place))
     else:

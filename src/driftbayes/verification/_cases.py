@@ -262,12 +262,12 @@ def _relative_positions(
     all_rows = np.arange(len(observed.times))
     steps = _vectors_between(observed, all_rows[:-1], observed, all_rows[1:])
     inside = np.diff(observed.trajectory_index) == 0
-    way = np.nancumsum(np.r_[0.0, np.where(inside, np.linalg.norm(steps, axis=-1), 0.0)])
+    length = np.nancumsum(np.r_[0.0, np.where(inside, np.linalg.norm(steps, axis=-1), 0.0)])
     return {
         "members": _vectors_between(observed, observed_rows[:, None], ensemble, rows),
         "paths": _vectors_between(observed, start[:, None], ensemble, rows),
         "observed": _vectors_between(observed, start, observed, observed_rows),
-        "travelled": way[observed_rows] - way[start],
+        "travelled": length[observed_rows] - length[start],
     }
 
 
@@ -295,11 +295,11 @@ def _check_start(cases: Cases, unit: str) -> None:
     """Raise an error if forecasts begin far from the drifters: units or coordinates differ."""
     first = np.r_[True, np.diff(cases.forecast) != 0]
     offset = float(np.median(np.linalg.norm(cases.members[first].mean(axis=1), axis=1)))
-    ways = np.linalg.norm(cases.observed, axis=1)
+    moved = np.linalg.norm(cases.observed, axis=1)
     spread = np.linalg.norm(cases.members.std(axis=1), axis=1)
-    usual = float(max(ways.max(), np.median(spread[first])))
-    if offset > _MAX_OFFSET * usual:
+    scale = float(max(moved.max(), np.median(spread[first])))
+    if offset > _MAX_OFFSET * scale:
         raise DriftbayesError(
             f"{cases.name}: forecasts begin {readable(offset, unit, 3)} from the drifters, which "
-            f"move {readable(usual, unit, 3)} in all; check the units and coordinates of both files"
+            f"move {readable(scale, unit, 3)} in all; check the units and coordinates of both files"
         )

@@ -340,13 +340,7 @@ def data_and_hypotheses(
 ) -> tuple[Displacements, HypothesisSet]:
     """Return displacements at one sampling time, and hypotheses with priors at that time.
 
-    Args:
-        tracks: The trajectories.
-        tau: Sampling time, or "all".
-        cut: How trajectories are cut into displacements.
-        models: Models, as for `compare`.
-        priors: Priors by parameter name.
-        scales: Scales of the motion for default priors.
+    Arguments are those of `compare`.
     """
     data = _displacements_at(tracks, tau, cut)
     at = None if tau == "all" else data.tau

@@ -218,10 +218,14 @@ def _check_options(options: Iterable[str], known: Iterable[str]) -> None:
 
 def with_reading(tracks: Trajectories, options: Mapping[str, Any]) -> Trajectories:
     """Record the reading options in the provenance."""
-    # A converted file may have those of its source.
-    others = {name: value for name, value in tracks.provenance.items() if name != "reading"}
     texts = _texts({n: value for n, value in options.items() if n not in _ARRAYS})
-    return replace(tracks, provenance={**others, "reading": texts} if texts else others)
+    return replace(tracks, provenance=_with_texts(tracks.provenance, texts))
+
+
+def _with_texts(provenance: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return a provenance with reading options, in place of those of the source of a file."""
+    others = {name: value for name, value in provenance.items() if name != "reading"}
+    return {**others, "reading": texts} if texts else others
 
 
 def _texts(options: Mapping[str, Any]) -> dict[str, str]:
@@ -365,7 +369,7 @@ class FileInBlocks:
             snap=snap,
             **how,
         )
-        self._remember(provenance)
+        self.provenance = _with_texts(provenance, self._recorded)
         self.recording_interval = tally.recording_interval
         if tally.stray_note:
             warn(tally.stray_note, DataWarning)
@@ -377,7 +381,7 @@ class FileInBlocks:
 
         options, how = self._how()
         tally, provenance = sample_file(self.path, options, sample_points=_SAMPLE_POINTS, **how)
-        self._remember(provenance)
+        self.provenance = _with_texts(provenance, self._recorded)
         found = tally.sample()
         text = (
             f"using {found.n_trajectories:,} of {tally.n_trajectories:,} trajectories "
@@ -402,11 +406,6 @@ class FileInBlocks:
             "progress": self.progress,
         }
         return ReadOptions(**reading), how
-
-    def _remember(self, provenance: Mapping[str, Any]) -> None:
-        """Keep the provenance, with the reading options."""
-        others = {name: value for name, value in provenance.items() if name != "reading"}
-        self.provenance = {**others, "reading": self._recorded} if self._recorded else others
 
 
 def open_scan(path: PathLike) -> "Scan":
