@@ -59,7 +59,7 @@ _PAIRS = re.compile(
     r"(?<=\d) (?=(?:[nµmk]?m|[nµm]?s|min|h|d)\b)|(?<=\w) (?=[=<>])|(?<=[=<>]) (?=\S)"
 )
 # Numbers and dates with a hyphen, at which a line must not break.
-_WHOLE = re.compile(r"\d[\d.]*e-\d+|\d{4}-\d\d-\d\d(T[\d:]+)?")
+_WHOLE = re.compile(r"(?<![\d.])\d[\d.]{0,8}e-\d+|\d{4}-\d\d-\d\d(T[\d:]+)?")
 _NBSP = "\u00a0"
 # First characters by which a file of numbers is recognised.
 _CSV_START = re.compile(rb"report,tau,model,parameter,field,at,value\r?\n")
