@@ -77,19 +77,12 @@ def _sensitivity(args: argparse.Namespace) -> int:
     if args.json:
         _console.print_json(result.to_json())
         return 0
-    from driftbayes._representation import number
-    from driftbayes.data._units import readable
+    from driftbayes.comparison._describe import describe_sensitivity
 
-    pairs = list(result.log_bayes_factors)
-    for i, group in enumerate(result.groups):
-        rows = [
-            [number(factor), *(f"{result.log_bayes_factors[pair][i, j]:.4f}" for pair in pairs)]
-            for j, factor in enumerate(result.factors)
-        ]
-        at = readable(result.tau, tracks.time_unit)
-        title = f"Sensitivity to the prior scales of {', '.join(group)}, tau = {at}"
-        _console.print_table(title, ["factor", *(f"ln K({pair})" for pair in pairs)], rows)
-    for sentence in result.sentences:
+    card = describe_sensitivity(result, tracks.time_unit)
+    for table in card.tables:
+        _console.print_table(table.title, table.columns, table.rows)
+    for sentence in card.sentences:
         _console.say(sentence)
     return 0
 

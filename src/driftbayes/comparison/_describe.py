@@ -1,9 +1,11 @@
 """Describe comparisons, scans and prior sensitivity: cards, tables, panels, sentences."""
 
 __all__ = [
+    "PARAMETER_NOTE",
     "as_scan",
     "describe_comparison",
     "describe_scan",
+    "describe_sensitivity",
     "left_out",
     "most_probable",
     "panel_title",
@@ -12,6 +14,7 @@ __all__ = [
     "scan_tables",
     "scan_verdict",
     "sensitivity_panel",
+    "sensitivity_table",
     "shared_motion_command",
     "stored",
     "uses_all_fixes",
@@ -59,6 +62,11 @@ _MAX_MODELS = 3
 _DIFFUSIVITIES = ("kappa", "k")
 # Part of the meaning of a parameter that is not in a title: all but which component it is of.
 _REMARK = re.compile(r",(?! of ).*")
+
+# Explains the panels of parameters.
+PARAMETER_NOTE = (
+    "Posterior median and central 68 %; heavier where a parameter does not depend on τ."
+)
 
 
 def as_scan(scan: "Scan | xr.Dataset") -> Scan:
@@ -485,6 +493,53 @@ def _parameter_panel(
         f"Posterior median and central 68 % of {labels} against the sampling time; heavier where "
         "the parameter does not depend on it",
     )
+
+
+@summarise.register
+def _(found: PriorSensitivity) -> str:
+    return " ".join(found.sentences)
+
+
+@describe.register
+def describe_sensitivity(found: PriorSensitivity, time_unit: str = "") -> Card:
+    """Describe ln K of every pair of models under scaled priors, one table for each group.
+
+    Args:
+        found: Result of `prior_sensitivity`.
+        time_unit: Unit of the sampling time.
+    """
+    at = readable(found.tau, time_unit)
+    pairs = found.log_bayes_factors
+    tables = [
+        Table(
+            ("factor", *(f"ln K({pair})" for pair in pairs)),
+            tuple(
+                (number(factor), *(f"{values[i, j]:.4f}" for values in pairs.values()))
+                for j, factor in enumerate(found.factors)
+            ),
+            "l" + "r" * len(pairs),
+            title=f"Sensitivity to the prior scales of {', '.join(group)}, tau = {at}",
+        )
+        for i, group in enumerate(found.groups)
+    ]
+    headline = f"tau = {at}, {found.method}"
+    return Card("PriorSensitivity", headline, (), found.sentences, (*tables,))
+
+
+def sensitivity_table(results: Iterable[PriorSensitivity], time_unit: str) -> Table:
+    """Tabulate the range of ln K of every pair under scaled priors, at several sampling times."""
+    rows = tuple(
+        (
+            readable_time(found.tau, time_unit),
+            f"ln K({pair})",
+            number(values[0, len(found.factors) // 2]),
+            f"{number(values.min())} … {number(values.max())}",
+            "changes" if found.verdict_changes(pair) else "unchanged",
+        )
+        for found in results
+        for pair, values in found.log_bayes_factors.items()
+    )
+    return Table(("τ", "Bayes factor", "priors as given", "range", "sign"), rows, "llrrl")
 
 
 def sensitivity_panel(found: PriorSensitivity, name: str, time_unit: str) -> Panel:

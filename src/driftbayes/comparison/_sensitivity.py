@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from driftbayes._precision import in_double_precision
-from driftbayes._representation import number
+from driftbayes._representation import Described, number
 from driftbayes._typing import FloatArray, Progress
 from driftbayes.comparison._hypotheses import check_names
 from driftbayes.data._sampling import Displacements
@@ -136,8 +136,8 @@ def scaled_evidence(
     return ScaledEvidence(first, logs, errs)
 
 
-@dataclass(frozen=True, eq=False)
-class PriorSensitivity:
+@dataclass(frozen=True, eq=False, repr=False)
+class PriorSensitivity(Described):
     """Ln K of every pair of models under scaled priors.
 
     Args:
@@ -157,10 +157,6 @@ class PriorSensitivity:
     tau: float
     method: str
     unmoved: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Show the ranges of ln K."""
-        return f"<PriorSensitivity: {' '.join(self.sentences)}>"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers and text, one row per group and factor."""
