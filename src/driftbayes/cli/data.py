@@ -188,32 +188,12 @@ def _dependence(args: argparse.Namespace) -> int:
         offered = {"models": models, "next": command} if models else {}
         _console.print_json({**result.to_json(), **offered, **drawn})
         return 0
-    from driftbayes._representation import number, with_error
-    from driftbayes.data._units import readable
+    from driftbayes._representation import describe
 
-    few = f" ({result.n_sampled} sampled)" if result.n_sampled < result.n_particles else ""
-    inflation = with_error(result.inflation, result.inflation_err)
-    rows = [
-        ["mean correlation of simultaneous displacements", f"{result.mean_correlation:.4f}"],
-        ["mean squared correlation, bias-corrected", f"{result.mean_square:.4f}"],
-        ["bias of the squared correlation", number(result.noise, 2)],
-        ["variance inflation, second moments", inflation],
-        ["effective number of particles, second moments", number(result.n_effective, 3)],
-        ["effective number of particles, mean flow", number(result.n_effective_mean, 3)],
-        ["clusters of particles", str(result.n_clusters)],
-    ]
-    for which, r, c in zip(
-        ("nearest tenth", "farther half"), result.separations, result.correlations, strict=True
-    ):
-        if math.isfinite(r):
-            apart = readable(r, result.length_unit, 3)
-            rows.append([f"correlation, {which} of the pairs ({apart} apart)", f"{c:.4f}"])
-    tau = readable(result.tau, result.time_unit)
-    title = f"tau = {tau}: {result.n_particles} particles{few}, {result.n_steps} steps"
-    _console.print_table(title, ["", ""], rows)
-    _console.say(result.sentence)
-    if result.advice:
-        _console.say(result.advice)
+    card = describe(result)
+    _console.print_table(card.headline, ["", ""], card.facts)
+    for sentence in card.sentences:
+        _console.say(sentence)
     if replicates is not None:
         _console.say(replicates.sentence)
     if command:

@@ -47,7 +47,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes._representation import number, plain
+from driftbayes._representation import Described, number, plain
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.data._units import TIME, positive_in_units, readable
@@ -91,8 +91,8 @@ class Aligned:
     period: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class Dependence:
+@dataclass(frozen=True, eq=False, repr=False)
+class Dependence(Described):
     """Dependence between particles.
 
     Args:
@@ -132,11 +132,6 @@ class Dependence:
     correlations: tuple[float, float] = (np.nan, np.nan)
     clusters: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     particles: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-
-    def __repr__(self) -> str:
-        """Show the effective number of particles."""
-        tau = readable(self.tau, self.time_unit)
-        return f"<Dependence: at tau = {tau} {self.sentence}>"
 
     @property
     def n_effective(self) -> float:

@@ -4,6 +4,7 @@ __all__ = [
     "PARAMETER_NOTE",
     "as_scan",
     "describe_comparison",
+    "describe_dependence",
     "describe_scan",
     "describe_sensitivity",
     "left_out",
@@ -43,6 +44,7 @@ from driftbayes._representation import (
 from driftbayes._typing import FloatArray
 from driftbayes.comparison._bayes import Comparison
 from driftbayes.comparison._dataset import with_details
+from driftbayes.comparison._dependence import Dependence
 from driftbayes.comparison._scan import Scan, is_consistent
 from driftbayes.comparison._sensitivity import PriorSensitivity
 from driftbayes.data._units import readable, readable_time, readable_times, readable_unit
@@ -493,6 +495,35 @@ def _parameter_panel(
         f"Posterior median and central 68 % of {labels} against the sampling time; heavier where "
         "the parameter does not depend on it",
     )
+
+
+@summarise.register
+def _(found: Dependence) -> str:
+    return f"at tau = {readable(found.tau, found.time_unit)} {found.sentence}"
+
+
+@describe.register
+def describe_dependence(found: Dependence) -> Card:
+    """Describe the correlation of particles and their effective number."""
+    facts = [
+        ("mean correlation of simultaneous displacements", f"{found.mean_correlation:.4f}"),
+        ("mean squared correlation, bias-corrected", f"{found.mean_square:.4f}"),
+        ("bias of the squared correlation", number(found.noise, 2)),
+        ("variance inflation, second moments", with_error(found.inflation, found.inflation_err)),
+        ("effective number of particles, second moments", number(found.n_effective, 3)),
+        ("effective number of particles, mean flow", number(found.n_effective_mean, 3)),
+        ("clusters of particles", str(found.n_clusters)),
+    ]
+    pairs = ("nearest tenth", "farther half")
+    for which, r, c in zip(pairs, found.separations, found.correlations, strict=True):
+        if np.isfinite(r):
+            apart = readable(r, found.length_unit, 3)
+            facts.append((f"correlation, {which} of the pairs ({apart} apart)", f"{c:.4f}"))
+    few = f" ({found.n_sampled} sampled)" if found.n_sampled < found.n_particles else ""
+    tau = readable(found.tau, found.time_unit)
+    headline = f"tau = {tau}: {found.n_particles} particles{few}, {found.n_steps} steps"
+    sentences = tuple(text for text in (found.sentence, found.advice) if text)
+    return Card("Dependence", headline, (*facts,), sentences)
 
 
 @summarise.register
