@@ -67,12 +67,20 @@ INK, GUIDE = "#1A1A1A", "#767676"
 
 
 def colours_of(models: Sequence[str]) -> dict[str, str]:
-    """Return a colour for each model of a figure: its own, or the next of the palette."""
-    free = [colour for name, colour in COLOURS.items() if name not in models]
+    """Return a colour for each model of a figure: its own, or the next of the palette.
+
+    A model with options has the colour of the plain model if no other model of the figure has it.
+    """
+    found = {name: COLOURS[name] for name in models if name in COLOURS}
+    for name in models:
+        plain_model = re.split(r"[+*]", name)[0]
+        if plain_model in COLOURS and COLOURS[plain_model] not in found.values():
+            found[name] = COLOURS[plain_model]
+    free = [colour for colour in COLOURS.values() if colour not in found.values()]
     palette = [*free, *MORE_COLOURS, GUIDE, INK]
-    others = [name for name in models if name not in COLOURS]
+    others = [name for name in models if name not in found]
     cycle = {name: palette[i % len(palette)] for i, name in enumerate(others)}
-    return {name: COLOURS.get(name) or cycle[name] for name in models}
+    return {name: found.get(name) or cycle[name] for name in models}
 
 
 @dataclass(frozen=True)

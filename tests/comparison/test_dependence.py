@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import driftbayes as db
+from driftbayes._representation import describe
 from driftbayes.comparison import (
     bootstrap,
     compare_hypotheses,
@@ -48,6 +49,16 @@ def common_motion(rho, n_particles=40, n_steps=500, gamma=1.0, seed=0):
 
 
 # Which model fits
+
+
+def test_it_is_described_once_for_terminal_and_notebook():
+    found = dependence(tracks(steps(6, 50)), 1.0)
+    assert repr(found) == f"<Dependence: at tau = 1 {found.sentence}>"
+    card = describe(found)
+    assert card.headline == "tau = 1: 6 particles, 50 steps"
+    assert dict(card.facts)["clusters of particles"] == str(found.n_clusters)
+    assert card.sentences[0] == found.sentence
+    assert card.headline in found._repr_html_()
 
 
 def test_of_a_single_particle_no_dependence_is_claimed():

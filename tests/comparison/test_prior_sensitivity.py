@@ -8,7 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from driftbayes import Displacements, DriftbayesError, Hypothesis, compare_hypotheses
+from driftbayes._representation import describe
 from driftbayes.comparison import prior_sensitivity
+from driftbayes.comparison._describe import sensitivity_table
 from driftbayes.models import Brownian, Langevin
 from driftbayes.plots.scan import plot_prior_sensitivity
 from driftbayes.priors import Exponential
@@ -56,6 +58,19 @@ def test_numbers_are_plain(result):
     assert len(content["rows"]) == 12
     assert content["rows"][0]["scaled"] == ["kappa", "k", "gamma"]
     assert not result.verdict_changes(PAIR)
+
+
+def test_it_is_described_once_for_terminal_notebook_and_report(result):
+    assert repr(result) == f"<PriorSensitivity: {' '.join(result.sentences)}>"
+    card = describe(result)
+    assert len(card.tables) == len(result.groups)
+    assert card.tables[1].title == "Sensitivity to the prior scales of kappa, k, tau = 1"
+    values = [float(row[1]) for row in card.tables[1].rows]
+    assert_allclose(values, result.log_bayes_factors[PAIR][1], atol=6e-5)
+    assert card.tables[1].title in result._repr_html_()
+    (row,) = sensitivity_table([result], "h").rows
+    assert row[:2] == ("1 h", f"ln K({PAIR})")
+    assert row[-1] == "unchanged"
 
 
 def test_the_figure_has_a_line_for_every_group(result):

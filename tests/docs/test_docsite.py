@@ -1,6 +1,7 @@
 """The parts that the site is built with."""
 
 import driftbayes
+from docsite import _shorten
 from docsite.docstrings import to_rst
 from docsite.links import broken_links, loaded_from_elsewhere
 from docsite.mathml import mathml
@@ -28,6 +29,16 @@ def test_a_displayed_formula_becomes_a_directive():
     assert rst("It is\n\n$$a\n  = b$$\n\nhere.").split() == [
         *("It", "is", "..", "math::", "a", "=", "b", "here.")
     ]
+
+
+def test_defaults_of_signatures_are_valid_python():
+    text = "(a: ~collections.abc.Mapping = <factory>, b: Any = <class 'float'>, "
+    text += "c: Any = <function wave at 0x7f00>, d: Any = <function wave>)"
+    shown, nothing = _shorten(None, "class", "name", None, None, text, None)
+    assert (
+        shown == "(a: ~collections.abc.Mapping = ..., b: Any = float, c: Any = wave, d: Any = wave)"
+    )
+    assert nothing is None
 
 
 def test_arguments_become_fields_with_their_continuations():

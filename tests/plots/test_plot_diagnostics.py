@@ -59,6 +59,24 @@ def test_the_line_is_the_variable(plot, name, dataset):
     assert ax.get_ylabel()
 
 
+@pytest.mark.parametrize(("plot", "name"), FIGURES.items())
+def test_lags_have_the_unit_of_the_text(plot, name, dataset):
+    """The same data with an interval of half an hour instead of half a second."""
+    slow = dataset.assign_coords(lag=("lag", 3600 * dataset.lag.values, dataset.lag.attrs))
+    slow.attrs["timescale"] = 3600 * dataset.attrs["timescale"]
+    per_time = {"lvaf": 2, "absolute_diffusivity": 1, "taylor_diffusivity": 1}
+    for variable, power in per_time.items():
+        for part in (variable, f"{variable}_sd"):
+            slow[part] = slow[part] / 3600**power
+    first, second = plot(dataset), plot(slow)
+    assert second.get_xlabel() == "lag (h)"
+    factor = 3600.0 ** -per_time.get(name, 0)
+    for here, there in zip(first.lines, second.lines, strict=True):
+        assert_allclose(there.get_xdata(), here.get_xdata())
+        if len(here.get_xdata()) > 2:
+            assert_allclose(there.get_ydata(), factor * here.get_ydata())
+
+
 @pytest.mark.parametrize("plot", FIGURES)
 def test_given_axes_are_used_and_returned(plot, dataset):
     _, ax = plt.subplots()

@@ -76,4 +76,4 @@ def test_longitudes_beyond_the_date_line_are_west():
     there = a_map(4e5, 0.5, side=1.0, first=178.0, standard_name="longitude")
     figure = map_figure(there, "langevin+mean")
     figure.canvas.draw()
-    assert "-179" in [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    assert "−179" in [text.get_text() for text in figure.axes[0].get_xticklabels()]

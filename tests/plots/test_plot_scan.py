@@ -216,6 +216,19 @@ def test_a_model_has_one_colour_everywhere():
     assert colours_of(["matern", "langevin"])["matern"] == COLOURS["brownian"]
 
 
+def test_a_model_with_options_has_the_colour_of_the_plain_model_unless_that_is_shown():
+    assert colours_of(["langevin+noise"])["langevin+noise"] == COLOURS["langevin"]
+    assert colours_of(["langevin+common", "brownian*2"]) == {
+        "langevin+common": COLOURS["langevin"],
+        "brownian*2": COLOURS["brownian"],
+    }
+    models = ["langevin+noise", "langevin", "langevin+blur", "brownian"]
+    shown = colours_of(models)
+    assert list(shown) == models
+    assert len(set(shown.values())) == 4
+    assert shown["langevin"] == COLOURS["langevin"]
+
+
 def test_a_panel_is_drawn_as_it_is_described():
     x = np.array([1.0, 2.0, 4.0])
     strong = np.array([False, True, True])

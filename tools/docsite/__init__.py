@@ -2,6 +2,7 @@
 
 __all__ = ["setup"]
 
+import re
 from importlib import import_module
 from typing import Any, get_origin
 
@@ -81,17 +82,23 @@ def _name_aliases(app: Sphinx, doctree: nodes.document) -> None:
 def _shorten(
     app: Sphinx, what: str, name: str, value: object, options: Any, *texts: str | None
 ) -> tuple[str | None, ...]:
-    """Show `Array`, `Scalar` and `ScalarLike` as in the source."""
+    """Show `Array`, `Scalar`, `ScalarLike` and defaults as in the source.
+
+    Sphinx links no name of a signature that is not valid Python.
+    """
     for long, short in _SHORTER.items():
         texts = tuple(text and text.replace(long, short) for text in texts)
-    return texts
+    return tuple(text and _DEFAULT.sub(r"\1\2", text) for text in texts)
 
 
 _SHORTER = {
     "jaxlib._jax.Array": "Array",
     "Float[Array, ''] | float | int": "ScalarLike",
     "Float[Array, '']": "Scalar",
+    "<factory>": "...",
 }
+# A class or function as default.
+_DEFAULT = re.compile(r"<(?:class '([\w.]+)'|function (\w+)(?: at 0x[0-9a-f]+)?)>")
 
 
 def _skip(

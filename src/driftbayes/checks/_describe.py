@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftbayes._representation import Card, Curve, Panel, Table, counted, describe
+from driftbayes._representation import Card, Curve, Panel, Scale, Table, counted, describe
 from driftbayes._typing import FloatArray
 from driftbayes.checks._check import LEVEL, FitCheck, ModelCheck
 from driftbayes.data._units import readable
@@ -79,6 +79,7 @@ class Deviations:
         fitted: The same at equal fit.
         is_curve: Whether the values form a curve.
         reference: Expected value under the model, if there is one.
+        x_scale: Scale of the horizontal axis of a curve, logarithmic for lags.
     """
 
     title: str
@@ -90,6 +91,7 @@ class Deviations:
     fitted: FloatArray
     is_curve: bool
     reference: float | None
+    x_scale: Scale = "linear"
 
 
 def deviations_of(check: ModelCheck, name: str) -> Deviations:
@@ -128,6 +130,7 @@ def deviations_of(check: ModelCheck, name: str) -> Deviations:
         fitted,
         is_curve=name not in _SEPARATE,
         reference=0.0 if is_zero else 1.0 if name in _RELATIVE else None,
+        x_scale="log" if known[name].about.startswith("lag") else "linear",
     )
 
 
@@ -156,7 +159,7 @@ def fit_panels(check: FitCheck) -> list[Panel]:
                 reference=() if found.reference is None else (found.reference,),
                 description=f"{quantity.words}: data as points among {best.n_replicas} replicas "
                 f"of {best.model}, {p_value}",
-                x_scale="log" if found.x_label.startswith("lag") else "linear",
+                x_scale=found.x_scale,
                 at_tau=check.comparison.tau,
             )
         )

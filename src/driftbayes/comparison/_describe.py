@@ -1,6 +1,7 @@
 """Describe comparisons, scans and prior sensitivity: cards, tables, panels, sentences."""
 
 __all__ = [
+    "PARAMETER_NOTE",
     "as_scan",
     "describe_comparison",
     "describe_scan",
@@ -12,6 +13,7 @@ __all__ = [
     "scan_tables",
     "scan_verdict",
     "sensitivity_panel",
+    "sensitivity_table",
     "shared_motion_command",
     "stored",
     "uses_all_fixes",
@@ -63,6 +65,11 @@ _MAX_MODELS = 3
 _DIFFUSIVITIES = ("kappa", "k")
 # Part of the meaning of a parameter that is not in a title: all but which component it is of.
 _REMARK = re.compile(r",(?! of ).*")
+
+# Explains the panels of parameters.
+PARAMETER_NOTE = (
+    "Posterior median and central 68 %; heavier where a parameter does not depend on τ."
+)
 
 
 def as_scan(scan: "Scan | xr.Dataset") -> Scan:
@@ -490,6 +497,22 @@ def _parameter_panel(
         f"Posterior median and central 68 % of {labels} against the sampling time; heavier where "
         "the parameter does not depend on it",
     )
+
+
+def sensitivity_table(results: Iterable[PriorSensitivity], time_unit: str) -> Table:
+    """Tabulate the range of ln K of every pair under scaled priors, at several sampling times."""
+    rows = tuple(
+        (
+            readable_time(found.tau, time_unit),
+            f"ln K({pair})",
+            number(values[0, len(found.factors) // 2]),
+            f"{number(values.min())} … {number(values.max())}",
+            "changes" if found.verdict_changes(pair) else "unchanged",
+        )
+        for found in results
+        for pair, values in found.log_bayes_factors.items()
+    )
+    return Table(("τ", "Bayes factor", "priors as given", "range", "sign"), rows, "llrrl")
 
 
 def sensitivity_panel(found: PriorSensitivity, name: str, time_unit: str) -> Panel:

@@ -7,7 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from driftbayes.comparison import Comparison, Scan
-from driftbayes.comparison._describe import scan_command, scan_panels, scan_verdict
+from driftbayes.comparison._describe import (
+    PARAMETER_NOTE,
+    scan_command,
+    scan_panels,
+    scan_verdict,
+)
 from driftbayes.comparison._scan import provenance_attrs
 from driftbayes.data._sampling import WHOLE
 from driftbayes.data._units import readable_time
@@ -90,6 +95,7 @@ class ScanJob:
             "verdict": scan_verdict(scan),
             "skipped": list(self._skipped.values()),
             "colours": page_colours(scan.models),
+            "note": PARAMETER_NOTE,
             "taus": scan.taus.tolist(),
             "tau_texts": [readable_time(float(tau), unit) for tau in scan.taus],
             "panels": [panel_answer(panel) for panel in scan_panels(scan)],

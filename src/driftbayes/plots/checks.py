@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftbayes.checks._describe import deviations_of
-from driftbayes.plots.style import COLUMN, GUIDE, INK, colours_of, journal_axes, journal_style
+from driftbayes.plots.style import (
+    COLUMN,
+    GUIDE,
+    INK,
+    colours_of,
+    journal_axes,
+    journal_style,
+    label_few,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +48,9 @@ def plot_quantity(
             ax.fill_between(at, band[0], band[2], color=colour, alpha=0.18, lw=0)
             ax.fill_between(at, fitted[0], fitted[2], color=colour, alpha=0.4, lw=0)
             ax.plot(at, observed, color=INK, marker="o", ms=2.6, lw=0.6, zorder=3)
-            ax.set_xlabel(shown.x_label)
+            ax.set(xlabel=shown.x_label, xscale=shown.x_scale)
+            if shown.x_scale == "log":
+                label_few(ax, at)
         else:
             places = np.arange(len(at))
             for bounds, alpha, width in ((band, 0.18, 14), (fitted, 0.4, 8)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from driftbayes.data._units import readable_times
 from driftbayes.plots.style import GUIDE, INK, MORE_COLOURS, axis_label, journal_axes
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def plot_lvaf(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
 
     Only the first few time scales are shown; `ax.set_xlim(right=...)` shows the rest.
     """
+    dataset, _ = _in_readable_time(dataset)
     with journal_axes(ax) as ax:
         timescale = dataset.attrs["timescale"]
         ax.axhline(0, color=GUIDE, lw=0.6)
@@ -42,6 +44,7 @@ def plot_lvaf(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
 
 def plot_absolute_diffusivity(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
     """Draw the absolute diffusivity against lag, with its ballistic limit and Taylor's integral."""
+    dataset, per_time = _in_readable_time(dataset)
     with journal_axes(ax) as ax:
         data = dataset.isel(lag=slice(1, None))
         _draw_line(ax, data, "absolute_diffusivity", INK, "absolute", marker="o")
@@ -49,7 +52,7 @@ def plot_absolute_diffusivity(dataset: "xr.Dataset", ax: "Axes | None" = None) -
         limits = _logarithmic_limits(ax)
         _draw_band(ax, data, "absolute_diffusivity", INK)
         _draw_band(ax, data, "taylor_diffusivity", TAYLOR)
-        ballistic = 0.5 * float(dataset.lvaf[0]) * data.lag
+        ballistic = 0.5 * float(dataset.lvaf[0]) * data.lag / per_time
         ax.plot(data.lag, ballistic, color=GUIDE, ls="--", lw=0.9, label="ballistic, $r(0)$ lag/2")
         ax.set_ylim(limits)
         _finish(ax, dataset, "diffusivity", "absolute_diffusivity")
@@ -59,17 +62,18 @@ def plot_absolute_diffusivity(dataset: "xr.Dataset", ax: "Axes | None" = None) -
 
 def plot_msd(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
     """Draw the mean square displacement against lag, with the ballistic and diffusive slopes."""
+    dataset, per_time = _in_readable_time(dataset)
     with journal_axes(ax) as ax:
         data = dataset.isel(lag=slice(1, None))
         _draw_line(ax, data, "msd", INK, "data", marker="o")
         limits = _logarithmic_limits(ax)
         _draw_band(ax, data, "msd", INK)
-        ballistic = float(dataset.lvaf[0]) * data.lag**2
+        ballistic = float(dataset.lvaf[0]) * (data.lag / per_time) ** 2
         label = "ballistic, $r(0)$ lag$^2$"
         ax.plot(data.lag, ballistic, color=GUIDE, ls="--", lw=0.9, label=label)
         known = data.absolute_diffusivity.dropna("lag")
         if known.size:
-            diffusive = 2 * float(known[-1]) * data.lag
+            diffusive = 2 * float(known[-1]) * data.lag / per_time
             label = r"diffusive, 2$\kappa$ lag"
             ax.plot(data.lag, diffusive, color=GUIDE, ls=":", label=label)
         ax.set_ylim(limits)
@@ -80,6 +84,7 @@ def plot_msd(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
 
 def plot_kurtosis(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
     """Draw the kurtosis of displacements against lag, with the Gaussian value 3."""
+    dataset, _ = _in_readable_time(dataset)
     with journal_axes(ax) as ax:
         data = dataset.isel(lag=slice(1, None))
         _draw_line(ax, data, "kurtosis", INK, "data", marker="o")
@@ -92,6 +97,15 @@ def plot_kurtosis(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "Axes":
         _finish(ax, dataset, "kurtosis of displacements", "kurtosis")
         ax.legend(loc="best")
     return ax
+
+
+def _in_readable_time(dataset: "xr.Dataset") -> "tuple[xr.Dataset, float]":
+    """Return the dataset with lags in the unit that suits their size, and the factor to it."""
+    lags, unit = readable_times(dataset.lag.values, dataset.lag.attrs.get("units", ""))
+    last = float(dataset.lag[-1])
+    factor = float(lags[-1]) / last if last > 0 else 1.0
+    shown = dataset.assign_coords(lag=("lag", lags, {**dataset.lag.attrs, "units": unit}))
+    return shown.assign_attrs(timescale=factor * dataset.attrs["timescale"]), factor
 
 
 def _draw_line(

@@ -75,10 +75,12 @@ def plot_map(
         if figure is not None:
             _label_decades(figure.colorbar(mesh, ax=ax, label=label), norm)
         is_lonlat = dataset["x"].attrs.get("standard_name") == "longitude"
-        ax.set_xlabel("longitude" if is_lonlat else f"x{ends}")
-        ax.set_ylabel("latitude" if is_lonlat else f"y{ends}")
+        ax.set_xlabel("longitude (°)" if is_lonlat else f"x{ends}")
+        ax.set_ylabel("latitude (°)" if is_lonlat else f"y{ends}")
         if is_lonlat:
-            ax.xaxis.set_major_formatter(lambda value, _: f"{(value + 180) % 360 - 180:g}")
+            ax.xaxis.set_major_formatter(
+                lambda value, _: f"{(value + 180) % 360 - 180:g}".replace("-", "−")
+            )
             ax.set_aspect(1 / shrinking(y))
         else:
             ax.set_aspect("equal")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes.plots._panels import fill_axes
-from driftbayes.plots.scan import label_few
-from driftbayes.plots.style import colours_of, journal_figure
+from driftbayes.plots.style import colours_of, journal_figure, label_few
 from driftbayes.relative import PairComparison, PairScan
 from driftbayes.relative._describe import pair_panels, pair_scan_panels
 

@@ -22,7 +22,8 @@ def plot_posterior_pair(draws: PosteriorDraws) -> "Figure":
     """Draw every parameter against every other, with its density on the diagonal."""
     arviz_plots = _arviz_plots()
     colour = _colour(draws)
-    side = COLUMN[0] * max(len(draws.names) / 2, 1)
+    # Wide enough for a label beside a power of ten.
+    side = max(0.65 * len(draws.names), 1) * COLUMN[0]
     with journal_style():
         matrix = arviz_plots.plot_pair(
             to_datatree(draws),

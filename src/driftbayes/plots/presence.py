@@ -57,8 +57,12 @@ def presence_figure(presence: PresenceMap) -> "Figure":
                 ax.set_aspect(1 / shrinking(y))
             else:
                 ax.set_aspect("equal")
-            ax.set_xlabel("longitude" if presence.in_degrees else with_unit("x", unit))
-        axes[0].set_ylabel("latitude" if presence.in_degrees else with_unit("y", unit))
+            ax.set_xlabel("longitude (°)" if presence.in_degrees else with_unit("x", unit))
+        axes[0].set_ylabel("latitude (°)" if presence.in_degrees else with_unit("y", unit))
         square = f"1/{unit}²" if unit else ""
+        low, high = (f"{100 * level:g} %" for level in LEVELS)
+        lines = f"; lines: regions of {low} (white) and {high} (black)"
+        words = "+: last positions" + (lines if min(density[0].shape) > 1 else "")
+        figure.suptitle(words, fontsize=8.5)
         figure.colorbar(mesh, ax=axes, label=with_unit("probability density", square))
     return figure

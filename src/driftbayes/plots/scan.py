@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from driftbayes._representation import number
 from driftbayes.comparison._describe import as_scan, scan_panels
 from driftbayes.plots._panels import fill_axes
 from driftbayes.plots.style import (
@@ -28,6 +29,7 @@ from driftbayes.plots.style import (
     draw_band,
     journal_axes,
     journal_figure,
+    label_few,
 )
 
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
 
     from driftbayes.comparison import PriorSensitivity, Scan
 
-# Maximum ratio of the longest to the shortest tau for labels other than powers of ten.
-_MAX_PLAIN_RATIO = 30.0
 SYMBOLS = {"kappa": r"\kappa", "gamma": r"\gamma", "k": "k"}
 
 
@@ -144,19 +144,27 @@ def plot_prior_sensitivity(
         pair: Models, for example "langevin:brownian"; by default the first pair.
         ax: Axes to draw on; None for a new figure.
     """
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    from driftbayes.models import MODELS
+
+    known = {n: p.symbol for model in MODELS.values() for n, p in model.parameters.items()}
     with journal_axes(ax) as ax:
         name = pair or next(iter(result.log_bayes_factors))
         values, errors = result.log_bayes_factors[name], result.log_bayes_factor_errs[name]
         ax.axhspan(-1, 1, color=GUIDE, alpha=0.15, lw=0, label="indistinguishable")
         colours = (INK, *MORE_COLOURS)
         for i, group in enumerate(result.groups):
-            symbols = ", ".join(f"${SYMBOLS[p]}$" if p in SYMBOLS else p for p in group)
+            symbols = ", ".join(known.get(name, name) for name in group)
             label = f"all: {symbols}" if len(result.groups) > 1 and i == 0 else symbols
             colour = colours[i % len(colours)]
             ax.plot(result.factors, values[i], color=colour, marker="o", ms=2.5, label=label)
             if np.nanmax(errors[i]) > 0:
                 draw_band(ax, result.factors, values[i], errors[i], colour, alpha=0.2)
         ax.set_xscale("log", base=2)
+        # With the priors as given, a factor of 1, among the labels.
+        ax.xaxis.set_major_locator(LogLocator(base=4))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda factor, _: number(factor, 3)))
         ax.set_xlabel("factor on the scale of the prior")
         ax.set_ylabel(log_factor_label(name))
         ax.legend(loc="best")
@@ -178,16 +186,6 @@ def log_factor_label(pair: str) -> str:
     """Label an axis of ln K of two models by their initials."""
     initials = ",".join(part[0].upper() for part in pair.split(":"))
     return rf"$\ln K_{{{initials}}}$"
-
-
-def label_few(ax: "Axes", tau: np.ndarray) -> None:
-    """Label 1, 2 and 5 of each decade if the range is short."""
-    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
-
-    if tau.max() < _MAX_PLAIN_RATIO * tau.min():
-        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
-        ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _colour(dataset: "xr.Dataset", model: str) -> str:

@@ -48,17 +48,28 @@ def plot_segments(
     column = result.names.index(name)
     known = result.hypothesis.model.parameters
     symbol = known[name].symbol if name in known else name
+    # The same unit in all rows.
+    spans = [float(np.ptp(result.tracks[which].times)) for which in chosen]
+    per_time = readable_unit([max(spans)], result.data.time_unit, 3)
     with journal_figure(7.2, 1.9 * len(chosen) + 0.3, len(chosen), 3, squeeze=False) as both:
         figure, axes = both
         for row, which in zip(axes, chosen, strict=True):
-            _draw(result, which, row, column, with_unit(symbol, result.units[column]))
+            label = with_unit(symbol, result.units[column])
+            _draw(result, which, row, column, label, per_time)
             row[0].set_title(f"track {ids[which]}", loc="left")
     return figure
 
 
-def _draw(result: "Segments", which: int, axes: "np.ndarray", column: int, label: str) -> None:
+def _draw(
+    result: "Segments",
+    which: int,
+    axes: "np.ndarray",
+    column: int,
+    label: str,
+    per_time: tuple[float, str],
+) -> None:
     track = result.tracks[which]
-    factor, unit = readable_unit([float(track.times[-1] - track.times[0])], result.data.time_unit)
+    factor, unit = per_time
     path, begin = result.path(which), track.times[0]
     sizes = [float(size) for size in np.ptp(path, axis=0)]
     scale, length = readable_unit(sizes, result.data.length_unit, 3)

@@ -15,6 +15,7 @@ __all__ = [
     "journal_axes",
     "journal_figure",
     "journal_style",
+    "label_few",
     "shared_legend",
 ]
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 COLUMN = (3.4, 2.5)
 # Maximum length of a label on one line along the shorter side of a figure.
 LABEL_LENGTH = 30
+# Maximum ratio of the last to the first value for labels other than powers of ten.
+_MAX_PLAIN_RATIO = 100.0
 
 RC: dict[Any, Any] = {
     "figure.figsize": COLUMN,
@@ -165,6 +168,18 @@ def draw_panel(
             ax.set_yscale(scale)
         ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
     return ax
+
+
+def label_few(ax: "Axes", x: "FloatArray") -> None:
+    """Label a logarithmic x axis plainly: 1, 2, 5, 10 … if the range is short, or 1, 10, 100."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+    ratio = x.max() / x.min()
+    if ratio < _MAX_PLAIN_RATIO:
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    if ratio < _MAX_PLAIN_RATIO or (x.min() >= 1e-3 and x.max() <= 1e4):
+        ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def shared_legend(figure: "Figure", ax: "Axes") -> None:

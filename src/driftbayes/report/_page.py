@@ -22,12 +22,14 @@ from driftbayes.checks._describe import check_table, fit_panels
 from driftbayes.comparison import Scan
 from driftbayes.comparison._bayes import NOT_TESTED
 from driftbayes.comparison._describe import (
+    PARAMETER_NOTE,
     as_scan,
     scan_command,
     scan_panels,
     scan_tables,
     scan_verdict,
     sensitivity_panel,
+    sensitivity_table,
     shared_motion_command,
     stored,
     uses_all_fixes,
@@ -59,7 +61,7 @@ _PAIRS = re.compile(
     r"(?<=\d) (?=(?:[nµmk]?m|[nµm]?s|min|h|d)\b)|(?<=\w) (?=[=<>])|(?<=[=<>]) (?=\S)"
 )
 # Numbers and dates with a hyphen, at which a line must not break.
-_WHOLE = re.compile(r"\d[\d.]*e-\d+|\d{4}-\d\d-\d\d(T[\d:]+)?")
+_WHOLE = re.compile(r"(?<![\d.])\d[\d.]{0,8}e-\d+|\d{4}-\d\d-\d\d(T[\d:]+)?")
 _NBSP = "\u00a0"
 # First characters by which a file of numbers is recognised.
 _CSV_START = re.compile(rb"report,tau,model,parameter,field,at,value\r?\n")
@@ -208,6 +210,7 @@ def build_report(
         **_examined_tables(examination, scan.models),
         **_recommended(scan),
         **{"command": scan_command(scan), "shared": shared_motion_command(scan)},
+        parameter_note=PARAMETER_NOTE,
         repeated="comparison" if is_all else "scan",
         **{"numbers": numbers, "identity": identity, "version": __version__, "svg": panel_svg},
         seed=stored(scan, "options").get("seed", 0),
@@ -313,6 +316,7 @@ def _examined_tables(examination: Examination | None, models: Sequence[str]) -> 
         "examination": examination,
         "check": check,
         "p_values": None if check is None else check_table(check),
+        "prior_table": sensitivity_table(examination.sensitivity.values(), tracks.time_unit),
         "facts_of_data": data_facts(tracks, found),
         "dependence": {sentence: ", ".join(taus) for sentence, taus in dependence.items()},
         "quality": quality_findings(found, examination.quality),

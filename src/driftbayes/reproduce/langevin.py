@@ -268,7 +268,7 @@ def _overview_figure(scans: Scans, truths: Truths) -> "Figure":
         panels[-1].legend(loc="lower left")
         for name in ("laplace", "exact"):
             plot_log_bayes_factor(scans[name], ax=last)
-        last.legend(loc=(0.02, 0.46))
+        last.legend(loc=(0.0, 0.46), fontsize=7, handlelength=1.4)
     return figure
 
 

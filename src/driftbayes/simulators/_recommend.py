@@ -121,8 +121,8 @@ def recommend(
         if not places:
             raise DriftbayesError(
                 f"no parameters of {' or '.join(candidates)} are consistent over a range of "
-                "sampling times; give the time scale of your simulation with --tau, or compare "
-                "more models"
+                "sampling times; give the time scale of your simulation (`driftbayes export "
+                "--tau`, in Python tau), or compare more models"
             )
         chosen = max(places, key=lambda name: _probability(scan, name, places[name]))
         place = places[chosen]

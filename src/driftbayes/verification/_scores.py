@@ -311,6 +311,12 @@ def _forecast_scores(cases: Cases, forecasts: IntArray) -> dict[str, FloatArray]
 
 def _shared(ensembles: Sequence[Cases]) -> tuple[list[Cases], tuple[str, ...]]:
     """Select the cases common to all ensembles, in the same order."""
+    empty = [cases.name for cases in ensembles if not len(cases.lead)]
+    if empty:
+        raise DriftbayesError(
+            f"no position was observed at the lead times of {', '.join(empty)}; give lead times at "
+            "which there are positions"
+        )
     notes = tuple(f"{cases.name}: {note}" for cases in ensembles for note in cases.notes)
     keys = [_keys(cases, _scale(ensembles)) for cases in ensembles]
     common = reduce(np.intersect1d, keys)

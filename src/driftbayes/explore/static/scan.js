@@ -17,7 +17,7 @@ function show(answer) {
     ...answer.skipped.map((text) => element("p", {}, sentence(text))));
   byId("scan-legend").replaceChildren(
     ...Object.entries(answer.colours).map(([name, colour]) => element("li", {}, swatch(colour), ` ${name}`)),
-    element("li", { class: "note" }, "Posterior median and central 68 %; heavier where a parameter does not depend on τ."),
+    element("li", { class: "note" }, answer.note),
   );
   byId("scan-panels").replaceChildren(...answer.panels.map((panel) => figure(panel, answer.colours)));
   byId("scan-command").textContent = answer.commands.join("\n");

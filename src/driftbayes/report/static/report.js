@@ -7,10 +7,13 @@
   const shown = document.getElementById("tau-text");
   const hidden = new Set();
 
+  // As in the tables: four digits, with an exponent only if the number is extreme.
   function number(value) {
     if (value === null) { return "–"; }
-    const size = Math.abs(value);
-    return size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(3) : String(+value.toPrecision(4));
+    const size = Math.abs(Number(value.toPrecision(4)));
+    if (size === 0 || (size >= 1e-4 && size < 1e7)) { return String(Number(value.toPrecision(4))); }
+    const [mantissa, power] = value.toExponential(3).split("e");
+    return `${Number(mantissa)}e${Number(power)}`;
   }
 
   function rows(table, cells) {
