@@ -331,8 +331,8 @@ def test_an_inconsistent_model_is_called_so():
 @pytest.mark.parametrize("n_taus", [1, 2])
 def test_too_short_a_scan_is_not_held_against_the_model(n_taus):
     assert describe_consistency("brownian", {"kappa": None}, n_taus=n_taus) == (
-        f"sampling-time consistency of brownian cannot be assessed: the scan has {n_taus} "
-        "sampling times, at least 3 are needed"
+        f"sampling-time consistency of brownian cannot be assessed: the scan has {n_taus} sampling "
+        f"time{'s' if n_taus == 2 else ''}, at least 3 are needed"
     )
 
 

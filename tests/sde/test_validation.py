@@ -120,6 +120,8 @@ def test_functions_that_fail_at_the_data_are_refused_before_the_work(options, me
     [
         ({"gamma": 1.0}, "parameter 'gamma' must be a prior, .* got 1.0"),
         ({"2k": UNIT}, "a parameter's name must be a plain word, got '2k'"),
+        ({"class": UNIT}, "a parameter's name must be a plain word, got 'class'"),
+        ({1: UNIT}, "a parameter's name must be a plain word, got 1"),
         ({"gamma": (UNIT, UNIT)}, "a pair of both"),
         ([UNIT], "parameters must be priors by name"),
     ],
@@ -127,6 +129,12 @@ def test_functions_that_fail_at_the_data_are_refused_before_the_work(options, me
 def test_parameters_are_priors_by_name(parameters, message):
     with pytest.raises(DriftbayesError, match=message):
         sde(parameters=parameters)
+
+
+@pytest.mark.parametrize("name", ["", "a+b", 3, "langevin"])
+def test_a_name_that_means_another_model_is_refused(name):
+    with pytest.raises(DriftbayesError, match="name must be a plain word that is not the name"):
+        sde(name=name)
 
 
 def test_a_prior_may_be_left_to_the_rules():

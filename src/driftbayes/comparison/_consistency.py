@@ -140,7 +140,7 @@ def describe_consistency(
     if n_taus < MIN_TAUS:
         return (
             f"sampling-time consistency of {model} cannot be assessed: the scan has {n_taus} "
-            f"sampling times, at least {MIN_TAUS} are needed"
+            f"sampling time{'s' * (n_taus != 1)}, at least {MIN_TAUS} are needed"
         )
     lost = [name for name, found in ranges.items() if found is None]
     kept = {name: found for name, found in ranges.items() if found is not None}

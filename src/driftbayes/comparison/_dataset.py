@@ -24,6 +24,10 @@ _FIELDS = dict(
 TAU_FIELDS = ("n_particles", "n_steps", "n_displacements", "data_fingerprint", "verdict")
 
 
+class _OtherModelError(DriftbayesError):
+    """A model of a scan that is not registered, or has other parameters."""
+
+
 def hypotheses_of(dataset: "xr.Dataset", n_dim: int = 2) -> dict[str, Hypothesis]:
     """Return the hypotheses of a scan, by name, from its stored priors.
 
@@ -33,13 +37,18 @@ def hypotheses_of(dataset: "xr.Dataset", n_dim: int = 2) -> dict[str, Hypothesis
     """
     n_dim = int(dataset.attrs.get("n_dim", n_dim))
     table = json.loads(str(dataset.attrs["priors"]))
-    return {
-        name: Hypothesis(
-            model_named(name, MODELS, n_dim),
-            **{parameter: parse_prior(text) for parameter, text in priors.items()},
-        )
-        for name, priors in table.items()
-    }
+    found = {}
+    for name, texts in table.items():
+        priors = {parameter: parse_prior(text) for parameter, text in texts.items()}
+        try:
+            found[name] = Hypothesis(model_named(name, MODELS, n_dim), **priors)
+        except DriftbayesError as error:
+            raise _OtherModelError(
+                f"the scan has a model {name!r} with parameters {', '.join(priors)}, which is not "
+                "known here; register yours before opening it, driftbayes.MODELS[NAME] = MODEL, or "
+                "open only the numbers with read_scan"
+            ) from error
+    return found
 
 
 def scan_from_dataset(dataset: "xr.Dataset") -> tuple[tuple[Comparison, ...], dict[float, str]]:
@@ -49,7 +58,8 @@ def scan_from_dataset(dataset: "xr.Dataset") -> tuple[tuple[Comparison, ...], di
         dataset: Dataset of a scan.
 
     Raises:
-        DriftbayesError: The dataset is damaged, or from a version that stored only a part.
+        DriftbayesError: The dataset is damaged, from a version that stored only a part, or has a
+            model that is not registered.
     """
     attributes = dataset.attrs
     if "details" not in attributes:
@@ -61,6 +71,8 @@ def scan_from_dataset(dataset: "xr.Dataset") -> tuple[tuple[Comparison, ...], di
     try:
         skipped = json.loads(str(attributes["skipped"]))
         return _comparisons(dataset), {float(tau): str(text) for tau, text in skipped.items()}
+    except _OtherModelError:
+        raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         msg = f"the scan is damaged ({type(error).__name__}: {error}); scan the data again"
         raise DriftbayesError(msg) from error

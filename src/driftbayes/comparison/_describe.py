@@ -113,7 +113,8 @@ def _(scan: Scan) -> str:
         return "no sampling times"
     unit = scan.comparisons[0].time_unit
     low, high = readable(scan.taus[0], unit), readable(scan.taus[-1], unit)
-    return f"{len(scan.taus)} values of tau from {low} to {high}, {', '.join(scan.models)}"
+    several = f"{len(scan.taus)} values of tau from {low} to {high}"
+    return f"{several if len(scan.taus) > 1 else f'tau = {low}'}, {', '.join(scan.models)}"
 
 
 @describe.register

@@ -110,12 +110,16 @@ def plot_log_occam_factor(dataset: "xr.Dataset", ax: "Axes | None" = None) -> "A
 def plot_scan(scan: "Scan | xr.Dataset") -> "Figure":
     """Draw diffusivities, rates, ln K against the first model, and probabilities, against tau.
 
+    A single model without diffusivity and rate is drawn with all its parameters.
+
     Args:
         scan: A scan, or its dataset.
     """
     whole = as_scan(scan)
     shown = ("parameter_kappa", "parameter_k", "parameter_gamma", "bayes_factors", "probabilities")
-    panels = [panel for panel in scan_panels(whole) if panel.name in shown]
+    every = scan_panels(whole)
+    panels = [panel for panel in every if panel.name in shown]
+    panels = panels or [panel for panel in every if panel.name.startswith("parameter_")]
     colours = colours_of(whole.models)
     rows = -(-len(panels) // 2)
     with journal_figure(7.0, 2.5 * rows, rows, 2, squeeze=False, sharex=True) as (figure, grid):

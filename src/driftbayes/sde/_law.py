@@ -70,6 +70,14 @@ class Law:
         """Type of the parameters that functions take: `theta.gamma`."""
         return namedtuple("Theta", self.parameters)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The type of the parameters cannot be pickled, and is made again.
+        return {name: value for name, value in vars(self).items() if name != "theta"}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Law":
+        # It does not change, and is compared by identity.
+        return self
+
     def drift_at(self, x: Array, u: Array, t: Array, theta: Any, v: Array) -> Array:
         """Evaluate the drift of each axis, of the velocity if there is one."""
         return _per_axis(self.call(self.drift, x, u, t, theta, v), x)

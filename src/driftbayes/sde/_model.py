@@ -3,6 +3,7 @@
 __all__ = ["SDE", "with_values"]
 
 from collections.abc import Mapping
+from keyword import iskeyword
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -11,8 +12,8 @@ from jaxtyping import Array, Float
 
 from driftbayes._jax_typing import Key, Scalar, ScalarLike
 from driftbayes._precision import as_leaf
-from driftbayes.errors import DriftbayesError, expect
-from driftbayes.models import AbstractModel, Parameter
+from driftbayes.errors import DriftbayesError, expect, shown
+from driftbayes.models import MODELS, AbstractModel, Parameter
 from driftbayes.models._base import fact
 from driftbayes.models._prepare import Kind
 from driftbayes.priors import AbstractPrior
@@ -96,6 +97,9 @@ class SDE(AbstractModel):
         hidden: Hidden | None = None,
     ) -> None:
         expect(parameters, Mapping, "parameters", "priors by name, for example Exponential(1.0)")
+        if not _is_word(name) or (name in MODELS and not isinstance(MODELS[name], SDE)):
+            wanted = "a plain word that is not the name of a model of the package"
+            raise DriftbayesError(f"name must be {wanted}, got {shown(name)}; choose another")
         descriptions, priors = {}, {}
         for key, specification in parameters.items():
             descriptions[key], prior = _parameter_and_prior(key, specification)
@@ -175,12 +179,17 @@ def with_values(law: Law, values: tuple[Any, ...]) -> SDE:
     return model
 
 
+def _is_word(name: Any) -> bool:
+    plain = isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+    return plain and not iskeyword(name)
+
+
 def _parameter_and_prior(name: str, specification: Any) -> tuple[Parameter, AbstractPrior | None]:
     """Return the description of a parameter and its prior, if any."""
     parts = specification if isinstance(specification, tuple) else (specification,)
     descriptions = [part for part in parts if isinstance(part, Parameter)]
     priors = [part for part in parts if isinstance(part, AbstractPrior)]
-    if not name.isidentifier() or name.startswith("_"):
+    if not _is_word(name):
         raise DriftbayesError(f"a parameter's name must be a plain word, got {name!r}")
     if (
         not parts
