@@ -61,3 +61,11 @@ def test_results_do_not_depend_on_the_precision_that_is_set(compute):
     with jax.enable_x64(True):
         double = compute()
     assert single == double
+
+
+@pytest.mark.parametrize("compute", [_compare, _draws, _check])
+def test_results_do_not_depend_on_what_numpy_raises(compute):
+    with np.errstate(all="raise"):
+        strict = compute()
+        assert np.geterr()["under"] == "raise"
+    assert compute() == strict

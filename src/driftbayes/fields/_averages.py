@@ -184,6 +184,7 @@ class AveragedFit(Described, ABC):
         return max(self.log_evidences, key=lambda name: self.log_evidences[name])
 
     @cached_property
+    @np.errstate(under="ignore")
     def weights(self) -> FloatArray:
         """Posterior probability of each member."""
         probabilities = self.probabilities
