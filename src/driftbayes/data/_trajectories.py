@@ -50,6 +50,13 @@ class Trajectories(Described):
         lonlat: Longitude and latitude of each observation in degrees, if the positions were
             converted from them.
         flags: Flags of each observation in the file, by name: "drogued" is 1, 0 or NaN.
+
+    Example:
+        >>> import numpy as np
+        >>> import driftbayes as db
+        >>> x = np.zeros((3, 11, 2))
+        >>> db.Trajectories.from_arrays(x, dt=0.5, length_unit="km", time_unit="d")
+        <Trajectories: 3 in 2D, 33 points, every 0.5 d>
     """
 
     positions: FloatArray

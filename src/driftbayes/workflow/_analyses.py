@@ -58,6 +58,13 @@ class Scales:
         u_rms: Root mean square speed, in the units of the data or with its own ("0.2m/s").
         time: Time scale of the velocity, for example the eddy turnover time, in the unit of the
             data or with its own ("2d").
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> result = db.compare(tracks, 0.5, scales=db.Scales(u_rms=2.0, time=0.5))
+        >>> result["langevin"].priors
+        {'gamma': 'exponential:2', 'k': 'exponential:2'}
     """
 
     u_rms: float | str
@@ -98,6 +105,12 @@ def compare(
 
     Raises:
         DriftbayesError: No two positions are tau apart, or an option does not fit.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.compare(tracks, 0.5, scales=db.Scales(u_rms=1.4, time=1.0)).best
+        'brownian'
     """
     data: Displacements | SummedDisplacements
     if isinstance(tracks, FileInBlocks):
@@ -149,6 +162,13 @@ def scan(
 
     Raises:
         DriftbayesError: The times are irregular, or too few.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = db.scan(tracks, [0.5, 1.0], scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> found.models, found.taus.tolist()
+        (('brownian', 'langevin'), [0.5, 1.0])
     """
     options["method"] = method
     if isinstance(tracks, FileInBlocks):

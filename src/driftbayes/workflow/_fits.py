@@ -54,6 +54,14 @@ def check(
     A file in blocks is sampled. `tau`: sampling time, or "all". `models`, `priors`, `scales`,
     `method`, `cut` are as for `compare`. Further options: `n_replicas`, `seed`,
     `prior_probabilities` and `progress`, as for `check_fit`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> found = db.check(tracks, 0.5, models="brownian", scales=scales, n_replicas=100)
+        >>> list(found.comparison.evidences)
+        ['brownian']
     """
     from driftbayes.checks import check_fit
 
@@ -83,6 +91,14 @@ def sensitivity(
     `tau`: sampling time, or "all". `models`, `priors`, `scales`, `method`, `cut` are as for
     `compare`. Further options: `factors` of the scales, `seed` and `progress`, as for
     `prior_sensitivity`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> found = db.sensitivity(tracks, 0.5, factors=[0.5, 1.0, 2.0], scales=scales)
+        >>> found.factors.tolist()
+        [0.5, 1.0, 2.0]
     """
     from driftbayes.comparison import prior_sensitivity
 
@@ -111,6 +127,14 @@ def score(
     `driftbayes[learned]`. Further options: `method`, `seed` and `progress`; `n_folds` for `times`
     and `learned`, and `prior_probabilities` for `times`, as for `held_out`; `training` for
     `learned`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> found = db.score(tracks, 0.5, models="brownian", scales=scales)
+        >>> found.tau
+        0.5
     """
     from driftbayes.prediction._scores import Scores, held_out, leave_one_out, prequential
 
@@ -164,6 +188,13 @@ def predict(
     `given`. `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws`
     (1000) from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities`
     of the models; `progress`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> db.predict(tracks, 0.5, [1.0, 2.0], models="brownian", scales=scales)
+        <Forecast: brownian after 1, 2, fit at tau = 0.5>
     """
     from driftbayes.comparison._bayes import model_probabilities
     from driftbayes.inference import PosteriorDraws, posterior_draws
@@ -243,6 +274,13 @@ def map(
 
     Raises:
         DriftbayesError: The data do not allow a map, or an option does not fit.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = db.map(tracks, 0.5, models="brownian", scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> 0 < found.probability_homogeneous <= 1
+        True
     """
     check_tracks(tracks)
     is_all = isinstance(tau, str) and tau == "all"
@@ -321,6 +359,12 @@ def simulate(
 
     Raises:
         DriftbayesError: The model is unknown, or a parameter is missing or outside its bounds.
+
+    Example:
+        >>> import driftbayes as db
+        >>> values = {"gamma": 1.0, "k": 2.0}
+        >>> db.simulate("langevin", values, tau=0.5, n_particles=20, n_steps=50)
+        <Trajectories: 20 in 2D, 1020 points, every 0.5>
     """
     import jax
 
