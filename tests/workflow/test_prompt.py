@@ -398,3 +398,19 @@ def test_the_origin_of_data_is_told_in_words():
         {"quality": [{"check": "stuck", "n_observations": 12}], "unwrapped": [9, None]}
     )
     assert found == [("quality", "stuck (12 positions)"), ("unwrapped", "9, -")]
+
+
+def test_a_forecast_is_printed_with_its_numbers_and_units(tracks):
+    future = tracks.predict(0.5, "1d,2d", models="brownian", scales=SCALES, n_draws=50)
+    assert repr(future) == "<Forecast: brownian after 1 d, 2 d, fit at tau = 0.5 d>"
+    words = " ".join(str(future).split())
+    kappa = future.prediction.spreads["brownian"].diffusivity[0]
+    assert f"{kappa:.4g}" in words
+    assert "(km²/d)" in words
+    assert f"{kappa:.4g}" in future._repr_html_()
+
+
+def test_an_overview_is_printed_as_the_trajectories(tracks):
+    found = db.info(tracks)
+    assert str(found) == str(tracks)
+    assert repr(found).endswith(f"suggested tau = {found.suggested_taus}>")

@@ -10,7 +10,7 @@ from driftbayes.cli._parser import Command, Output, Parser, netcdf, regions
 from driftbayes.errors import DriftbayesError
 
 if TYPE_CHECKING:
-    from driftbayes.prediction import Forecast, LostForecast, PresenceMap
+    from driftbayes.prediction import Forecast, PresenceMap
 
 _MODELS = {None: "brownian,langevin", "others": "brownian+flow,langevin+flow"}
 
@@ -102,10 +102,15 @@ def _predict(args: argparse.Namespace) -> int:
         more = {} if presence is None else {"presence": presence.to_json()}
         _console.print_json(result.to_json() | more)
         return 0
+    from driftbayes.prediction._describe import left_out, lost_table, spread_table
+
+    table, note = spread_table(result), ""
     if isinstance(result, LostForecast):
-        _print_lost(result)
-    else:
-        _print_prediction(result)
+        table, note = lost_table(result), left_out(result)
+    left = table.sides.count("l")
+    _console.print_table(table.title, table.columns, table.rows, left=left, keys=table.keys)
+    if note:
+        _console.say(note)
     if presence is not None:
         from driftbayes._representation import describe
 
@@ -166,98 +171,6 @@ def _write_regions(result: "Forecast", args: argparse.Namespace) -> None:
     with atomic_path(args.regions) as temporary:
         temporary.write_text(json.dumps(areas.to_geojson()), encoding="utf-8")
     _console.note(f"wrote {args.regions}")
-
-
-def _print_prediction(made: "Forecast") -> None:
-    """Print the predicted dispersion as a table."""
-    from driftbayes._representation import number, with_unit
-    from driftbayes.data._units import readable, readable_unit
-
-    result, tau = made.prediction, made.data.tau
-    length, time = made.data.length_unit, made.data.time_unit
-    per_time, time_shown = readable_unit(result.horizons, time)
-    sizes = [size for spread in result.spreads.values() for size in spread.sd]
-    per_length, length_shown = readable_unit(sizes, length)
-    rows = []
-    for i, horizon in enumerate(result.horizons):
-        for name, spread in result.spreads.items():
-            sd, k = spread.sd_quantiles[i], spread.diffusivity_quantiles[i]
-            lengths = [spread.sd[i], *spread.distance_quantiles[i][[2, -1]]]
-            own, median, largest = (number(size * per_length) for size in lengths)
-            rows.append(
-                [
-                    number(horizon * per_time, 5),
-                    name,
-                    number(result.probabilities[name]) if name in result.probabilities else "",
-                    own,
-                    " … ".join(number(edge * per_length) for edge in sd[[0, -1]]),
-                    median,
-                    largest,
-                    number(spread.diffusivity[i]),
-                    " … ".join(number(edge) for edge in k[[0, -1]]),
-                ]
-            )
-    title = (
-        f"Predicted displacement in {result.n_dim}D after time T, fit at tau = "
-        f"{readable(tau, time)}; Var(Δx_i) = 2κT per axis"
-    )
-    diffusivity = f"{length}²/{time}" if length and time else ""
-    columns = [
-        *(with_unit("T", time_shown), "model", "probability"),
-        *(with_unit("sd", length_shown), "95 % of sd"),
-        *(with_unit(name, length_shown) for name in ("median |ΔX|", "97.5 % |ΔX|")),
-        *(with_unit("κ = Var/2T", diffusivity), "95 % of κ"),
-    ]
-    _console.print_table(title, columns, rows, left=2, keys=2)
-
-
-def _print_lost(made: "LostForecast") -> None:
-    """Print the positions of lost particles, with and without those still observed."""
-    from driftbayes._representation import number, with_unit
-    from driftbayes.data._units import readable, readable_unit
-
-    lost, time = made.lost, made.data.time_unit
-    horizons = lost.given.horizons[1:]
-    per_time, time_shown = readable_unit(horizons, time)
-    sizes = [
-        size
-        for particles in lost.regions.values()
-        for regions in particles
-        for region in regions
-        for size in region.radii
-    ]
-    per_length, length_shown = readable_unit(sizes, made.data.length_unit)
-    lonlat, rows = lost.mean_lonlat, []
-    for p, name in enumerate(lost.given.ids):
-        for i, horizon in enumerate(horizons):
-            region, alone = (lost.regions[key][p][i] for key in ("given", "alone"))
-            mean = region.mean if lonlat is None else lonlat[p, i]
-            rows.append(
-                [
-                    *(str(name), number(horizon * per_time, 5), str(lost.n_seen[p, i])),
-                    ", ".join(number(value, 6) for value in mean),
-                    *(number(radius * per_length) for radius in region.radii),
-                    number(alone.radii[1] * per_length),
-                    number(region.radii[1] / alone.radii[1], 2),
-                ]
-            )
-    tau = readable(made.data.tau, time)
-    models = ", ".join(f"{name} ({number(p)})" for name, p in made.prediction.probabilities.items())
-    title = (
-        "Lost particles a time T after their last position, given those still observed, fit at "
-        f"tau = {tau}; radii of circles as large as the 50 % and 95 % regions; {models}"
-    )
-    place = "mean lon, lat (°)" if lonlat is not None else "mean position"
-    columns = [
-        *("particle", with_unit("T", time_shown), "still observed"),
-        place if lonlat is not None else with_unit(place, made.data.length_unit),
-        *(with_unit(name, length_shown) for name in ("50 %", "95 %", "95 % alone")),
-        "ratio",
-    ]
-    _console.print_table(title, columns, rows, left=1, keys=2)
-    if lost.left_out:
-        names = ", ".join(lost.left_out)
-        _console.say(f"not predicted, because their last position is isolated: {names}")
 
 
 COMMANDS = {

@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from driftbayes._magnitudes import whole
+from driftbayes._representation import Described
 from driftbayes._typing import FloatArray, IntArray, StrArray
 from driftbayes.data._sampling import Displacements, displacements
 from driftbayes.data._trajectories import Trajectories
-from driftbayes.data._units import cell_side, readable
+from driftbayes.data._units import cell_side
 from driftbayes.data.sphere import on_plane
 from driftbayes.data.tangent import LastFixes, last_fixes
 from driftbayes.errors import DriftbayesWarning
@@ -108,8 +109,8 @@ class ParticleForecast:
         return laid.in_units(length=(ground.per_metre, self.length_unit))
 
 
-@dataclass(frozen=True, eq=False)
-class Forecast:
+@dataclass(frozen=True, eq=False, repr=False)
+class Forecast(Described):
     """Predicted dispersion of fresh particles and of the observed ones.
 
     Args:
@@ -129,14 +130,6 @@ class Forecast:
     tau: float | None
     seed: int
     priors_from_data: bool | None = None
-
-    def __repr__(self) -> str:
-        """Return models, horizons and sampling time."""
-        unit = self.data.time_unit
-        times = ", ".join(readable(time, unit) for time in self.prediction.horizons)
-        models = ", ".join(self.prediction.probabilities)
-        tau = readable(self.data.tau, unit)
-        return f"<Forecast: {models} after {times}, fit at tau = {tau}>"
 
     @property
     def warnings(self) -> tuple[str, ...]:

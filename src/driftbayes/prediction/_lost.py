@@ -147,7 +147,7 @@ class LostParticles:
         return result
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LostForecast(Forecast):
     """A forecast with the positions of lost particles, conditional on the observed ones.
 
@@ -156,10 +156,6 @@ class LostForecast(Forecast):
     """
 
     lost: LostParticles = field(kw_only=True)
-
-    def __repr__(self) -> str:
-        """Return models, horizons, and the lost particles."""
-        return f"{super().__repr__()[:-1]}; {self.lost!r}>"
 
     def particles(self, n_members: int = 100) -> ParticleForecast:
         """Return an ensemble of paths of the lost particles, conditional on the others.

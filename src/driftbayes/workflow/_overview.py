@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from driftbayes._representation import Card, number, repeat_command
+from driftbayes._representation import (
+    Card,
+    Described,
+    describe,
+    number,
+    repeat_command,
+    summarise,
+)
 from driftbayes._storage import PathLike
 from driftbayes.data._describe import describe_trajectories, origin_facts
 from driftbayes.data._sampling import displacements
@@ -60,8 +67,8 @@ def trajectories_card(tracks: Trajectories) -> Card:
     return replace(card, facts=(*card.facts, *shown), warnings=(*card.warnings, *found.warnings))
 
 
-@dataclass(frozen=True)
-class Overview:
+@dataclass(frozen=True, repr=False)
+class Overview(Described):
     """Overview of trajectories, as returned by `info`.
 
     Args:
@@ -73,10 +80,6 @@ class Overview:
     tracks: Trajectories
     survey: Survey
     file: str | tuple[str, ...] | None = None
-
-    def __repr__(self) -> str:
-        """Show the trajectories and suggested sampling times."""
-        return f"<Overview: {self.tracks!r}, suggested tau = {self.suggested_taus or 'all'}>"
 
     @property
     def suggested_taus(self) -> str | None:
@@ -332,6 +335,16 @@ class Overview:
             )
             or "negligible"
         )
+
+
+@summarise.register
+def _(found: Overview) -> str:
+    return f"{summarise(found.tracks)}, suggested tau = {found.suggested_taus or 'all'}"
+
+
+@describe.register
+def _(found: Overview) -> Card:
+    return trajectories_card(found.tracks)
 
 
 def _typed(value: float, unit: str, digits: int = 6) -> str:
