@@ -2,6 +2,7 @@
 
 __all__ = [
     "METHODS",
+    "METHOD_OPTIONS",
     "SMC",
     "Auto",
     "Bridge",
@@ -185,6 +186,8 @@ _TYPES: dict[str, type[Method]] = {
     kind.name: kind for kind in (Auto, Exact, Laplace, Importance, Bridge, SMC, Nested)
 }
 METHODS = tuple(_TYPES)
+# Options of all methods.
+METHOD_OPTIONS = frozenset(field.name for kind in _TYPES.values() for field in fields(kind))
 
 
 def as_method(method: Any, **options: Any) -> Method:

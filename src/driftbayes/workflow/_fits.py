@@ -23,6 +23,7 @@ from driftbayes.workflow._analyses import (
     Priors,
     Scales,
     as_tau,
+    check_spelling,
     displacements_at,
     hypotheses_for,
 )
@@ -65,6 +66,7 @@ def check(
     """
     from driftbayes.checks import check_fit
 
+    check_spelling(check, options)
     if isinstance(tracks, FileInBlocks):
         tracks = tracks.sample()
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
@@ -102,6 +104,7 @@ def sensitivity(
     """
     from driftbayes.comparison import prior_sensitivity
 
+    check_spelling(sensitivity, options)
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     return prior_sensitivity(setup.hypotheses, data, method=method, **options)
 
@@ -138,6 +141,7 @@ def score(
     """
     from driftbayes.prediction._scores import Scores, held_out, leave_one_out, prequential
 
+    check_spelling(score, options)
     data, setup = _prepared(tracks, tau, cut, models, priors, scales)
     training = options.pop("training", None)
     names = ("n_folds", "prior_probabilities")
@@ -203,6 +207,7 @@ def predict(
     from driftbayes.prediction._predict import predict as predict_spread
 
     check_tracks(tracks)
+    check_spelling(predict, options)
     horizons = sorted(set(times_in(horizons, tracks.units, "horizons")))
     if given not in (None, "others"):
         raise DriftbayesError(f"given must be 'others' or None, got {shown(given)}")
@@ -283,6 +288,7 @@ def map(
         True
     """
     check_tracks(tracks)
+    check_spelling(map, options)
     is_all = isinstance(tau, str) and tau == "all"
     if is_all and cell is not None:
         raise DriftbayesError(
