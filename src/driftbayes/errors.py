@@ -28,7 +28,14 @@ from typing import Any
 
 
 class DriftbayesError(ValueError):
-    """A user error: the message says what is wrong, what was expected and what to do."""
+    """A user error: the message says what is wrong, what was expected and what to do.
+
+    Example:
+        >>> import driftbayes as db
+        >>> db.Exponential(mean="a")
+        Traceback (most recent call last):
+        driftbayes.errors.DriftbayesError: a number of a prior or model must be a number, got 'a'
+    """
 
 
 class ColumnsError(DriftbayesError):
@@ -64,19 +71,45 @@ class NothingLeftError(DriftbayesError):
 
 
 class DriftbayesWarning(UserWarning):
-    """A message to the user that does not stop the computation."""
+    """A message to the user that does not stop the computation.
+
+    Example:
+        >>> import warnings
+        >>> import driftbayes as db
+        >>> warnings.filterwarnings("ignore", category=db.DriftbayesWarning)
+        >>> issubclass(db.PriorWarning, db.DriftbayesWarning)
+        True
+    """
 
 
 class DataWarning(DriftbayesWarning):
-    """A problem in the data; the message says what, and whether the data were changed."""
+    """A problem in the data; the message says what, and whether the data were changed.
+
+    Example:
+        >>> import warnings
+        >>> import driftbayes as db
+        >>> warnings.filterwarnings("ignore", category=db.DataWarning)
+    """
 
 
 class PriorWarning(DriftbayesWarning):
-    """Prior scales were estimated from the same data."""
+    """Prior scales were estimated from the same data.
+
+    Example:
+        >>> import warnings
+        >>> import driftbayes as db
+        >>> warnings.filterwarnings("ignore", category=db.PriorWarning)
+    """
 
 
 class DependenceWarning(DriftbayesWarning):
-    """Particles move together, so that the evidence is overstated."""
+    """Particles move together, so that the evidence is overstated.
+
+    Example:
+        >>> import warnings
+        >>> import driftbayes as db
+        >>> warnings.filterwarnings("ignore", category=db.DependenceWarning)
+    """
 
 
 def warn(text: str, category: type[DriftbayesWarning] = DriftbayesWarning) -> None:
@@ -107,6 +140,11 @@ class Status(Enum):
 
     Failures inside compiled code cannot raise an exception. They become a status of the result,
     and `advice` says what to do.
+
+    Example:
+        >>> import driftbayes as db
+        >>> db.Status("ok").advice
+        'converged'
     """
 
     OK = "ok"

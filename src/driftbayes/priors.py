@@ -115,6 +115,12 @@ class Exponential(AbstractPrior):
 
     Args:
         mean: μ > 0, in the unit of θ.
+
+    Example:
+        >>> import driftbayes as db
+        >>> prior = db.Exponential(mean=2.0)
+        >>> prior.mean(), prior.describe()
+        (2.0, 'exponential:2')
     """
 
     scale: float
@@ -146,6 +152,12 @@ class Gamma(AbstractPrior):
     Args:
         shape: a > 0; 1 is the exponential, larger is narrower.
         mean: μ > 0, in the unit of θ.
+
+    Example:
+        >>> import driftbayes as db
+        >>> prior = db.Gamma(shape=2.0, mean=5.0)
+        >>> prior.mean(), prior.describe()
+        (5.0, 'gamma:2:5')
     """
 
     shape: float
@@ -183,6 +195,12 @@ class LogNormal(AbstractPrior):
     Args:
         median: m > 0, in the unit of θ.
         sigma: s > 0, the standard deviation of ln θ.
+
+    Example:
+        >>> import driftbayes as db
+        >>> prior = db.LogNormal(median=1.0, sigma=0.5)
+        >>> prior.describe(), float(prior.quantile(0.5))
+        ('lognormal:1:0.5', 1.0)
     """
 
     median: float
@@ -219,6 +237,12 @@ class Uniform(AbstractPrior):
     Args:
         low: Lower bound, 0 or more.
         high: Upper bound.
+
+    Example:
+        >>> import driftbayes as db
+        >>> prior = db.Uniform(low=0.0, high=3.0)
+        >>> prior.mean(), prior.describe()
+        (1.5, 'uniform:0:3')
     """
 
     low: float
@@ -274,6 +298,12 @@ class Normal(AbstractPrior):
     Args:
         mean: μ, in the unit of θ.
         sd: s > 0.
+
+    Example:
+        >>> import driftbayes as db
+        >>> prior = db.Normal(mean=0.0, sd=2.0)
+        >>> prior.is_signed, prior.describe()
+        (True, 'normal:0:2')
     """
 
     center: float
@@ -318,6 +348,12 @@ class Fixed(AbstractPrior):
 
     Args:
         value: The value, in the unit of θ.
+
+    Example:
+        >>> import driftbayes as db
+        >>> hypothesis = db.Hypothesis(db.Langevin, gamma=db.Fixed(1.0), k=db.Exponential(2.0))
+        >>> hypothesis.names, hypothesis.fixed
+        (('k',), {'gamma': 1.0})
     """
 
     value: float
@@ -404,6 +440,12 @@ def scaling_priors(
         timescale: Time scale T, for example the eddy turnover time.
         memory: Time scale of the velocity for rates, by default T.
         noise: Expected measurement error, if more than a tenth of u_rms T.
+
+    Example:
+        >>> import driftbayes as db
+        >>> priors = db.scaling_priors(u_rms=2.0, timescale=0.5)
+        >>> priors["kappa"], priors["gamma"]
+        (Exponential(mean=2), Exponential(mean=2))
     """
     memory = timescale if memory is None else memory
     for name, value in (("u_rms", u_rms), ("timescale", timescale), ("memory", memory)):

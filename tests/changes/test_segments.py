@@ -288,6 +288,7 @@ def test_only_a_model_with_velocities_sees_a_turn():
     turning = tracks.segments(1.0, model="brownian+mean", scales=scales)
     assert plain[0].any_change < 0.5
     assert turning[0].any_change > 0.999
+    assert repr(turning[0]).startswith("<TrackSegments: 0, changes with probability 1, most prob")
     (low, high) = turning[0].intervals[0]
     assert low <= 99 <= high <= low + 8
     assert_allclose(turning[0].mean[:, 1:], np.eye(2), atol=0.4)

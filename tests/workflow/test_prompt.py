@@ -486,3 +486,20 @@ def test_every_command_on_trajectories_is_a_function_and_a_method_of_them():
     for name in reading:
         assert callable(getattr(db.Trajectories, name)), name
         assert callable(getattr(db, {"report": "write_report"}.get(name, name))), name
+
+
+def test_a_forecast_is_printed_with_its_numbers_and_units(tracks):
+    future = tracks.predict(0.5, "1d,2d", models="brownian", scales=SCALES, n_draws=50)
+    assert repr(future) == "<Forecast: brownian after 1 d, 2 d, fit at tau = 0.5 d>"
+    words = " ".join(str(future).split())
+    kappa = future.prediction.spreads["brownian"].diffusivity[0]
+    assert f"{kappa:.4g}" in words
+    assert "(km²/d)" in words
+    assert f"{kappa:.4g}" in future._repr_html_()
+
+
+def test_an_overview_is_printed_as_rows(tracks):
+    found = db.info(tracks)
+    for name, text in found.rows():
+        assert f"{name} {text}" in " ".join(str(found).split())
+    assert repr(found).endswith(f"suggested tau = {found.suggested_taus}>")

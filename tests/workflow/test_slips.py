@@ -140,6 +140,17 @@ SLIPS = {
     "path of a scan": (lambda t: db.read_scan(5), "path must be the name of a file, got 5"),
     "path": (lambda t: db.write_trajectories(t, 5), "path must be the name of a file, got 5"),
     "steps": (lambda t: db.Displacements.from_array(X, tau="6h"), "tau must be a positive number"),
+    "an argument": (
+        lambda t: t.compare(0.5, modls="brownian"),
+        "compare has no argument 'modls'; did you mean 'models'?",
+    ),
+    "an argument of scan": (lambda t: t.scan([0.5], prior="x"), "scan has no argument 'prior'; di"),
+    "an argument of check": (
+        lambda t: t.check(0.5, **GIVEN, n_replica=100),
+        "check has no argument 'n_replica'; did you mean 'n_replicas'?",
+    ),
+    "rows": (lambda t: t.select([0, 1]), "rows must be an array of 48 truth values"),
+    "rows as numbers": (lambda t: t.blanked(np.ones(48, int)), "rows must be an array of 48 truth"),
     "simulated seed": (
         lambda t: db.simulate("brownian", {}, tau=1, n_particles=1, n_steps=1, seed="x"),
         "seed must be a whole number, 0 or more, got 'x'",

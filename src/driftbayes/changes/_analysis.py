@@ -50,6 +50,13 @@ class Segments(Described):
         runs: Index of each track's run in the displacements.
         n_short: Number of tracks too short for a change.
         time_origin: Date from which times in seconds are counted, if known.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = tracks.segments(0.5, scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> len(found.tracks), found.names
+        (10, ('kappa',))
     """
 
     tracks: tuple[TrackSegments, ...]

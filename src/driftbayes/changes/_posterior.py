@@ -23,7 +23,7 @@ _MAX_TAIL = 1e-10
 _LEVELS = (0.025, 0.5, 0.975)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrackSegments:
     """Posterior of the change points of one track.
 
@@ -62,6 +62,12 @@ class TrackSegments:
     sd: FloatArray
     average: FloatArray
     average_sd: FloatArray
+
+    def __repr__(self) -> str:
+        """Show the probability of a change, and the times of the most probable changes."""
+        times = ", ".join(f"{time:.5g}" for time in self.change_times)
+        at = f", most probably at {times}" if times else ""
+        return f"<TrackSegments: {self.id}, changes with probability {self.any_change:.3g}{at}>"
 
     @property
     def n_steps(self) -> int:

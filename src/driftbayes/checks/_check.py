@@ -201,6 +201,13 @@ class FitCheck(Described):
     Args:
         models: Check of each model, by name.
         comparison: Comparison of the evidences of the same models.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> tracks.check(0.5, models="brownian", scales=scales, n_replicas=100).comparison.best
+        'brownian'
     """
 
     models: Mapping[str, ModelCheck]
@@ -325,6 +332,14 @@ def check_fit(
         prior_probabilities: Prior probabilities of the models.
         progress: Called with the stage, the number done and the total.
         **options: Options of a method given by name.
+
+    Example:
+        >>> import driftbayes as db
+        >>> brownian = db.Hypothesis(db.Brownian, kappa=db.Exponential(1.0))
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> data = db.displacements(tracks, tau=0.5)
+        >>> db.check_fit([brownian], data, n_replicas=100).comparison.best
+        'brownian'
     """
     check_names(hypotheses)
     if not isinstance(data, Displacements):

@@ -119,6 +119,13 @@ class Comparison(Described):
         dependence: Dependence between particles, if detected.
         fit_p_values: P-value of the goodness of fit of each model tested.
         doubts: Other explanations of the data, one clause each.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> result = tracks.compare(0.5, scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> list(result.probabilities), result.best
+        (['brownian', 'langevin'], 'brownian')
     """
 
     evidences: Mapping[str, Evidence]
@@ -413,6 +420,14 @@ def compare_hypotheses(
         sensitivity: Whether to repeat the comparison with prior scales divided and multiplied by 4.
         progress: Called with the stage, the number done and the total.
         **options: Options of a method given by name.
+
+    Example:
+        >>> import driftbayes as db
+        >>> brownian = db.Hypothesis(db.Brownian, kappa=db.Exponential(1.0))
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> result = db.compare_hypotheses([brownian], db.displacements(tracks, tau=0.5))
+        >>> result.probabilities
+        {'brownian': 1.0}
     """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))

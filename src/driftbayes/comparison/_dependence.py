@@ -225,6 +225,12 @@ def dependence(
         tau: Sampling time.
         max_particles: Maximum number of particles used, evenly spread over the file.
         max_steps: Maximum number of steps used, around the median time of all fixes.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.dependence(tracks, 0.5).n_particles
+        10
     """
     data = aligned(trajectories, tau, max_particles=max_particles, max_steps=max_steps)
     n_used, n_steps = data.present.shape

@@ -59,6 +59,12 @@ class Scan(Described):
         comparisons: One comparison per tau, increasing.
         skipped: Sampling times without displacements, with the reason.
         attributes: Provenance and options, with which the scan can be repeated.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.scan(tracks, [0.5, 1.0], scales=db.Scales(u_rms=1.4, time=1.0))
+        <Scan: 2 values of tau from 0.5 to 1, brownian, langevin>
     """
 
     comparisons: tuple[Comparison, ...]
@@ -218,6 +224,13 @@ def scan_hypotheses(
         prior_probabilities: Prior probabilities of the models.
         progress: Called with the stage, the number done and the total.
         **options: Options of a method given by name.
+
+    Example:
+        >>> import driftbayes as db
+        >>> brownian = db.Hypothesis(db.Brownian, kappa=db.Exponential(1.0))
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.scan_hypotheses(tracks, [brownian], [0.5, 1.0]).taus.tolist()
+        [0.5, 1.0]
     """
     check_tracks(trajectories)
     check_names(hypotheses)

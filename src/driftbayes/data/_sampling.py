@@ -40,6 +40,13 @@ class Cut:
         n_tau: Steps per run; None uses whole trajectories.
         windows: With `n_tau`, the "first" window of each trajectory or "all".
         gaps: A missing fix may "split" a trajectory or be kept as one longer step ("keep").
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> data = db.Cut(n_tau=5, windows="all")(tracks, 0.5)
+        >>> data.n_particles, data.n_steps
+        (10, 5)
     """
 
     n_tau: int | None = None
@@ -88,6 +95,13 @@ class Displacements(Described):
         lonlat: Longitude and latitude in degrees at which each step begins, if known.
         period: Length of a periodic domain along each axis (None: not periodic), if there is one.
         ground: Location and axes on the earth, if `start` is on the tangent plane there.
+
+    Example:
+        >>> import numpy as np
+        >>> import driftbayes as db
+        >>> data = db.Displacements.from_array(np.ones((3, 10, 2)), tau=0.5)
+        >>> data.n_particles, data.n_steps, data.n_dim
+        (3, 10, 2)
     """
 
     dx: FloatArray
@@ -312,6 +326,12 @@ def displacements(
         gaps: Treatment of a missing fix. "split" ends the run before it and starts another after
             it; "keep" spans it by one longer step, which the state-space engine treats exactly.
             Gaps are never filled in.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.displacements(tracks, tau=1.0, n_tau=5)
+        <Displacements: tau = 1, 10 particles, up to 5 steps, 2D>
     """
     runs = sampled_runs(trajectories, tau, Cut(n_tau, windows, gaps))
     rows, index, firsts, n_steps = runs.rows, runs.index, runs.firsts, runs.n_steps

@@ -50,6 +50,13 @@ class Trajectories(Described):
         lonlat: Longitude and latitude of each observation in degrees, if the positions were
             converted from them.
         flags: Flags of each observation in the file, by name: "drogued" is 1, 0 or NaN.
+
+    Example:
+        >>> import numpy as np
+        >>> import driftbayes as db
+        >>> x = np.zeros((3, 11, 2))
+        >>> db.Trajectories.from_arrays(x, dt=0.5, length_unit="km", time_unit="d")
+        <Trajectories: 3 in 2D, 33 points, every 0.5 d>
     """
 
     positions: FloatArray
@@ -600,12 +607,23 @@ class Trajectories(Described):
         Args:
             rows: True for the observations to keep.
         """
-        counts = np.add.reduceat(rows, self.starts[:-1]).astype(np.int64)
+        rows = self._checked_rows(rows)
+        counts = np.add.reduceat(rows, self.starts[:-1], dtype=np.int64)
         if not counts.any():
             raise NothingLeftError("no observation is left; keep at least one")
         return replace(
             self, **self._of_rows(rows), row_sizes=counts[counts > 0], ids=self.ids[counts > 0]
         )
+
+    def _checked_rows(self, rows: Any) -> NDArray[np.bool_]:
+        """Refuse numbers of rows, which would select other observations."""
+        found = np.asarray(rows)
+        if found.dtype != bool or found.shape != self.times.shape:
+            raise DriftbayesError(
+                f"rows must be an array of {len(self.times):,} truth values, one per observation, "
+                f"got {shown(rows)}"
+            )
+        return found
 
     def _of_rows(self, rows: np.ndarray) -> dict[str, Any]:
         """Return the fields with one value per observation, for some observations."""
@@ -622,6 +640,7 @@ class Trajectories(Described):
         Args:
             rows: True for the observations to blank.
         """
+        rows = self._checked_rows(rows)
         positions = np.where(rows[:, None], np.nan, self.positions)
         lonlat = None if self.lonlat is None else np.where(rows[:, None], np.nan, self.lonlat)
         return replace(self, positions=positions, lonlat=lonlat)

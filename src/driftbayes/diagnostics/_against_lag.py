@@ -63,6 +63,12 @@ def diagnose(
         `_sd`, and n_pairs. Values that are undefined at lag 0, or without a pair, are NaN. The
         attributes include correlations of successive steps, and the period in frames of the
         variance of steps (`modulation`); lists of numbers are JSON.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.diagnose(tracks, max_lag=2.0)["lag"].values.tolist()
+        [0.0, 0.5, 1.0, 1.5, 2.0]
     """
     import xarray as xr
 

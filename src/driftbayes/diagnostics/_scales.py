@@ -187,6 +187,13 @@ def data_scales(trajectories: Trajectories, tau: float | None = None) -> Scales:
     Args:
         trajectories: Positions of the particles.
         tau: Sampling time; by default the recording interval.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = db.data_scales(tracks)
+        >>> found.timescale >= 0.25
+        True
     """
     check_tracks(trajectories)
     dt = trajectories.recording_interval

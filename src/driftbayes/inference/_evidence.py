@@ -141,6 +141,14 @@ class Evidence(Described):
         diagnostics: Diagnostics of a sampling method by name, for example "pareto_k".
         derived: Quantities derived from θ* and the data by name, for example the mean flow.
         draws: Equally likely draws of θ, (draw, parameter), if the method draws any.
+
+    Example:
+        >>> import driftbayes as db
+        >>> brownian = db.Hypothesis(db.Brownian, kappa=db.Exponential(1.0))
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = db.evidence(brownian, db.displacements(tracks, tau=0.5))
+        >>> found.status, list(found.parameters)
+        (<Status.OK: 'ok'>, ['kappa'])
     """
 
     hypothesis: Hypothesis

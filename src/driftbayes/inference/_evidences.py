@@ -67,6 +67,14 @@ def evidence(
             "bridge", "smc" and "nested" sample.
         seed: Random seed for sampling methods.
         **options: Options of a method given by name.
+
+    Example:
+        >>> import driftbayes as db
+        >>> brownian = db.Hypothesis(db.Brownian, kappa=db.Exponential(1.0))
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = db.evidence(brownian, db.displacements(tracks, tau=0.5))
+        >>> round(found.log_evidence - found.log_likelihood_at_map - found.log_occam_factor, 6)
+        0.0
     """
     hypothesis = hypothesis if isinstance(hypothesis, Hypothesis) else Hypothesis(hypothesis)
     if not hasattr(data, "tau"):

@@ -2,6 +2,7 @@
 
 __all__ = [
     "METHODS",
+    "METHOD_OPTIONS",
     "SMC",
     "Auto",
     "Bridge",
@@ -43,6 +44,14 @@ class Auto(_Checked):
 
     Args:
         tolerance: Accepted error of ln Z in nats; None for the default of the method chosen.
+
+    Example:
+        >>> import driftbayes as db
+        >>> brownian = db.Hypothesis(db.Brownian, kappa=db.Exponential(1.0))
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> data = db.displacements(tracks, tau=0.5)
+        >>> db.evidence(brownian, data, method=db.Auto()).method
+        'exact'
     """
 
     name: ClassVar[str] = "auto"
@@ -55,6 +64,11 @@ class Exact(_Checked):
 
     Args:
         tolerance: Accepted error of ln Z in nats; None for 1e-3 or better.
+
+    Example:
+        >>> import driftbayes as db
+        >>> db.Exact(tolerance=1e-4)
+        Exact(tolerance=0.0001)
     """
 
     name: ClassVar[str] = "quadrature"
@@ -67,6 +81,11 @@ class Laplace:
 
     Args:
         coords: Parameters in which it is Gaussian, "natural" as in the paper, or "log".
+
+    Example:
+        >>> import driftbayes as db
+        >>> db.Laplace(coords="log")
+        Laplace(coords='log')
     """
 
     name: ClassVar[str] = "laplace"
@@ -85,6 +104,11 @@ class Importance(_Checked):
     Args:
         tolerance: Accepted error of ln Z in nats.
         max_evaluations: Maximum number of likelihood evaluations.
+
+    Example:
+        >>> import driftbayes as db
+        >>> db.Importance(tolerance=0.02)
+        Importance(tolerance=0.02, max_evaluations=None)
     """
 
     name: ClassVar[str] = "laplace_is"
@@ -100,6 +124,11 @@ class Bridge(_Checked):
         draws: Draws per chain.
         warmup: Initial draws per chain that are discarded.
         chains: Number of chains.
+
+    Example:
+        >>> import driftbayes as db
+        >>> db.Bridge(draws=2000)
+        Bridge(draws=2000, warmup=None, chains=None)
     """
 
     name: ClassVar[str] = "bridge"
@@ -116,6 +145,11 @@ class SMC(_Checked):
         particles: Particles per island.
         islands: Number of independent runs, whose spread gives the error.
         moves: Metropolis moves per temperature.
+
+    Example:
+        >>> import driftbayes as db
+        >>> db.SMC(particles=2048)
+        SMC(particles=2048, islands=None, moves=None)
     """
 
     name: ClassVar[str] = "smc"
@@ -133,6 +167,11 @@ class Nested(_Checked):
         delete: Points replaced at once.
         inner: Slice moves per replacement.
         max_evaluations: Maximum number of likelihood evaluations.
+
+    Example:
+        >>> import driftbayes as db
+        >>> db.Nested(live=500)
+        Nested(live=500, delete=None, inner=None, max_evaluations=None)
     """
 
     name: ClassVar[str] = "nested"
@@ -147,6 +186,8 @@ _TYPES: dict[str, type[Method]] = {
     kind.name: kind for kind in (Auto, Exact, Laplace, Importance, Bridge, SMC, Nested)
 }
 METHODS = tuple(_TYPES)
+# Options of all methods.
+METHOD_OPTIONS = frozenset(field.name for kind in _TYPES.values() for field in fields(kind))
 
 
 def as_method(method: Any, **options: Any) -> Method:

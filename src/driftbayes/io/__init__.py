@@ -61,6 +61,13 @@ def read_trajectories(
         **options: Fields of `driftbayes.io.ReadOptions`: `format`, `columns`,
             `length_unit`, `time_unit`, `coordinates`, `frame`, `pixel_size`, `frame_interval`,
             `missing` and `date_order`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.write_trajectories(tracks, "tracks.nc")
+        >>> db.read_trajectories("tracks.nc").n_trajectories
+        10
     """
     parsed = ReadOptions(**options)
     if not any(hasattr(path, name) for name in ("data_vars", "columns", "__getitem__")):
@@ -85,6 +92,13 @@ def write_trajectories(trajectories: Trajectories, path: PathLike) -> None:
     Args:
         trajectories: The trajectories.
         path: The file; it is written atomically.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.write_trajectories(tracks, "tracks.nc")
+        >>> db.read("tracks.nc").fingerprint == tracks.fingerprint
+        True
     """
     from driftbayes.io import _writing as writing
 

@@ -114,6 +114,12 @@ def write_scan(dataset: "xr.Dataset", path: PathLike) -> None:
     Args:
         dataset: The scan; its attributes are text or numbers.
         path: The file, with a name ending in .nc.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scan = tracks.scan([0.5, 1.0], scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> db.write_scan(scan.to_dataset(), "scan.nc")
     """
     write_dataset(dataset, path, kind="scan")
 
@@ -123,6 +129,14 @@ def read_scan(path: PathLike) -> "xr.Dataset":
 
     Args:
         path: A file that `write_scan` wrote.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> tracks.scan([0.5, 1.0], scales=scales).save("scan.nc")
+        >>> db.read_scan("scan.nc")["model"].values.tolist()
+        ['brownian', 'langevin']
     """
     scan = read_dataset(path, kind="scan")
     _check_scan(scan, Path(path).name)

@@ -40,6 +40,12 @@ class Brownian(AbstractIndependent):
     Args:
         kappa: Diffusivity $\kappa > 0$, in length²/time: the variance of a displacement is
             $2\kappa\tau$ per axis.
+
+    Example:
+        >>> import driftbayes as db
+        >>> model = db.Brownian(kappa=db.Exponential(mean=2.0))
+        >>> db.Hypothesis(model).names
+        ('kappa',)
     """
 
     name: ClassVar[str] = "brownian"

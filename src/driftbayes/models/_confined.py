@@ -36,6 +36,12 @@ class ConfinedLangevin(AbstractLinearModel):
         well: Rate of relaxation to the centre $\lambda > 0$, in 1/time.
         k: Diffusivity before confinement takes effect $k > 0$, in length²/time: the variance of a
             displacement is near $2k\tau$ per axis for $1/\gamma \ll \tau \ll 1/\lambda$.
+
+    Example:
+        >>> import driftbayes as db
+        >>> unit = db.Exponential(1.0)
+        >>> db.Hypothesis(db.ConfinedLangevin(gamma=unit, well=unit, k=unit)).names
+        ('gamma', 'well', 'k')
     """
 
     gamma: Leaf = eqx.field(converter=as_leaf)

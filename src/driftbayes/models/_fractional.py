@@ -27,6 +27,13 @@ class FractionalBrownian(AbstractModel):
         hurst: Hurst exponent, $0 < H < 1$.
         kappa: Absolute diffusivity at the reference time $\kappa > 0$, in length²/time.
         reference: Reference time $T > 0$.
+
+    Example:
+        >>> import driftbayes as db
+        >>> hurst, kappa = db.Uniform(0, 1), db.Exponential(1.0)
+        >>> model = db.FractionalBrownian(hurst=hurst, kappa=kappa, reference=1.0)
+        >>> db.Hypothesis(model).fixed
+        {'reference': 1.0}
     """
 
     hurst: Leaf = eqx.field(converter=as_leaf)

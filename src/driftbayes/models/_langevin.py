@@ -26,6 +26,12 @@ class Langevin(AbstractModel):
         gamma: Inverse decorrelation time $\gamma > 0$, in 1/time.
         k: Long-time diffusivity $k > 0$, in length²/time: the variance of a displacement tends to
             $2k\tau$ per axis.
+
+    Example:
+        >>> import driftbayes as db
+        >>> model = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> db.Hypothesis(model).names
+        ('gamma', 'k')
     """
 
     gamma: Leaf = eqx.field(converter=as_leaf)

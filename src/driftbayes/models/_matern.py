@@ -50,6 +50,12 @@ class MaternVelocity(AbstractModel):
             an acceleration has $\nu > 1$.
         k: Long-time diffusivity $k > 0$, in length²/time: the variance of a displacement tends to
             $2k\tau$ per axis.
+
+    Example:
+        >>> import driftbayes as db
+        >>> unit = db.Exponential(1.0)
+        >>> db.Hypothesis(db.MaternVelocity(gamma=unit, smoothness=1.5, k=unit)).names
+        ('gamma', 'k')
     """
 
     gamma: Leaf = eqx.field(converter=as_leaf)

@@ -20,7 +20,13 @@ Family = type[AbstractModel] | AbstractModel
 
 
 class _Models(MutableMapping[str, Any]):
-    """Models by name; add your own as to a dictionary. Classes are imported on first use."""
+    """Models by name; add your own as to a dictionary. Classes are imported on first use.
+
+    Example:
+        >>> import driftbayes as db
+        >>> "langevin" in db.MODELS, db.MODELS["langevin"].name
+        (True, 'langevin')
+    """
 
     def __init__(self, package: str, paths: dict[str, str]) -> None:
         self._known: dict[str, str | Family] = {

@@ -29,6 +29,12 @@ class ConfinedBrownian(AbstractModel):
         well: Rate of relaxation to the centre $\lambda > 0$, in 1/time.
         kappa: Diffusivity before confinement takes effect $\kappa > 0$, in length²/time: the
             variance of a displacement is $2\kappa\tau$ per axis for small $\lambda\tau$.
+
+    Example:
+        >>> import driftbayes as db
+        >>> unit = db.Exponential(1.0)
+        >>> db.Hypothesis(db.ConfinedBrownian(well=unit, kappa=unit)).names
+        ('well', 'kappa')
     """
 
     well: Leaf = eqx.field(converter=as_leaf)

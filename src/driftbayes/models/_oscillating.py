@@ -35,6 +35,12 @@ class OscillatingLangevin(AbstractLinearModel):
         omega: Rate of rotation $\Omega > 0$, in radians per time.
         k: Long-time diffusivity $k > 0$, in length²/time: the variance of a displacement tends to
             $2k\tau$ per axis.
+
+    Example:
+        >>> import driftbayes as db
+        >>> unit = db.Exponential(1.0)
+        >>> db.Hypothesis(db.OscillatingLangevin(gamma=unit, omega=unit, k=unit)).names
+        ('gamma', 'omega', 'k')
     """
 
     gamma: Leaf = eqx.field(converter=as_leaf)

@@ -34,6 +34,12 @@ class SecondOrderLangevin(AbstractLinearModel):
         accel: Inverse decorrelation time of the acceleration $a > 0$, in 1/time.
         k: Long-time diffusivity $k > 0$, in length²/time: the variance of a displacement tends to
             $2k\tau$ per axis.
+
+    Example:
+        >>> import driftbayes as db
+        >>> unit = db.Exponential(1.0)
+        >>> db.Hypothesis(db.SecondOrderLangevin(gamma=unit, accel=unit, k=unit)).names
+        ('gamma', 'accel', 'k')
     """
 
     gamma: Leaf = eqx.field(converter=as_leaf)

@@ -66,6 +66,13 @@ class Sum(AbstractSum):
     Args:
         models: Templates of two or more different models.
         values: The parameters, in order.
+
+    Example:
+        >>> import driftbayes as db
+        >>> from driftbayes.models import MODELS, model_named
+        >>> model = model_named("brownian&langevin", MODELS)
+        >>> type(model).__name__, list(model.parameters)
+        ('Sum', ['gamma_langevin', 'share_langevin', 'k'])
     """
 
     models: tuple[AbstractModel, ...] = eqx.field(static=True)

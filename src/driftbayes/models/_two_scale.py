@@ -29,6 +29,13 @@ class TwoScaleLangevin(AbstractSum):
         share: Share of the slow velocity in the diffusivity, $0 < s < 1$.
         k: Total long-time diffusivity $k > 0$, in length²/time: the variance of a
             displacement tends to $2k\tau$ per axis.
+
+    Example:
+        >>> import driftbayes as db
+        >>> rate, part = db.Exponential(1.0), db.Uniform(0, 1)
+        >>> model = db.TwoScaleLangevin(gamma=rate, ratio=part, share=part, k=db.Exponential(2.0))
+        >>> db.Hypothesis(model).names
+        ('gamma', 'ratio', 'share', 'k')
     """
 
     gamma: Leaf = eqx.field(converter=as_leaf)

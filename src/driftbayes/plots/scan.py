@@ -116,6 +116,12 @@ def plot_scan(scan: "Scan | xr.Dataset") -> "Figure":
 
     Args:
         scan: A scan, or its dataset.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scan = tracks.scan([0.5, 1.0], scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> db.plot_scan(scan).savefig("scan.png")
     """
     whole = as_scan(scan)
     shown = ("parameter_kappa", "parameter_k", "parameter_gamma", "bayes_factors", "probabilities")

@@ -30,6 +30,12 @@ def plot_segments(
         result: Changes along tracks.
         tracks: Numbers or ids of the tracks; by default the four most likely to change.
         parameter: Parameter to draw, averaged over all segmentations; by default the first.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = tracks.segments(0.5, scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> db.plot_segments(found, [0]).savefig("segments.png")
     """
     from driftbayes.changes._analysis import Segments
 

@@ -1,5 +1,6 @@
 """Predictions from posteriors, and their scores."""
 
+from driftbayes.prediction import _describe  # noqa: F401  (registers descriptions)
 from driftbayes.prediction._arrival import Arrival, Arrivals
 from driftbayes.prediction._first_passage import brownian_arrival
 from driftbayes.prediction._forecast import Forecast, ParticleForecast, ensemble, predict_particles

@@ -41,6 +41,12 @@ class PairComparison(Described):
         statistics: Model-free statistics.
         within: Distance at which pairs begin; None for any distance.
         seed: Random seed of draws.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> list(db.pairs(tracks, 0.5).comparison.evidences)
+        ['rayleigh', 'richardson', 'lundgren', 'power']
     """
 
     comparison: Comparison
@@ -259,6 +265,12 @@ def pairs(
         tracks: Trajectories.
         tau: Sampling time, or several, also as text ("1h,6h,1d", "1h:10d:12log").
         **options: As for `compare_pairs`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.pairs(tracks, [0.5, 1.0])
+        <PairScan: 5 pairs, 2 values of tau from 0.5 to 1, rayleigh, richardson, lundgren, power>
     """
     check_tracks(tracks)
     if isinstance(tau, str):

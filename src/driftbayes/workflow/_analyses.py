@@ -6,6 +6,7 @@ __all__ = [
     "Priors",
     "Scales",
     "as_tau",
+    "check_spelling",
     "compare",
     "data_and_hypotheses",
     "hypotheses_for",
@@ -18,6 +19,7 @@ __all__ = [
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -36,10 +38,12 @@ from driftbayes.errors import (
     DependenceWarning,
     DriftbayesError,
     PriorWarning,
+    did_you_mean,
     expect,
     warn,
 )
 from driftbayes.inference import Hypothesis, Method
+from driftbayes.inference._methods import METHOD_OPTIONS
 from driftbayes.likelihood import SummedDisplacements
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.priors import AbstractPrior, parse_prior
@@ -58,10 +62,33 @@ class Scales:
         u_rms: Root mean square speed, in the units of the data or with its own ("0.2m/s").
         time: Time scale of the velocity, for example the eddy turnover time, in the unit of the
             data or with its own ("2d").
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> result = db.compare(tracks, 0.5, scales=db.Scales(u_rms=2.0, time=0.5))
+        >>> result["langevin"].priors
+        {'gamma': 'exponential:2', 'k': 'exponential:2'}
     """
 
     u_rms: float | str
     time: float | str
+
+
+# Arguments that the functions of this package pass on.
+_PASSED_ON = (
+    *("seed", "prior_probabilities", "progress", "n_replicas", "factors", "n_folds", "training"),
+    *("n_draws", "depth", "split", "n_tau", "seasons", "min_windows", "n_replicates", "units"),
+)
+
+
+def check_spelling(function: Callable[..., Any], options: Iterable[str]) -> None:
+    """Refuse misspelt arguments of a function, which would be taken as options of the method."""
+    own = (name for name in signature(function).parameters if name not in ("tracks", "options"))
+    known = (*own, *_PASSED_ON, *METHOD_OPTIONS)
+    for name in options:
+        if name not in known and (near := did_you_mean(name, known)):
+            raise DriftbayesError(f"{function.__name__} has no argument {name!r}{near}")
 
 
 @in_double_precision
@@ -98,7 +125,14 @@ def compare(
 
     Raises:
         DriftbayesError: No two positions are tau apart, or an option does not fit.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.compare(tracks, 0.5, scales=db.Scales(u_rms=1.4, time=1.0)).best
+        'brownian'
     """
+    check_spelling(compare, options)
     data: Displacements | SummedDisplacements
     if isinstance(tracks, FileInBlocks):
         if tau == "all":
@@ -148,7 +182,15 @@ def scan(
 
     Raises:
         DriftbayesError: The times are irregular, or too few.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = db.scan(tracks, [0.5, 1.0], scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> found.models, found.taus.tolist()
+        (('brownian', 'langevin'), [0.5, 1.0])
     """
+    check_spelling(scan, options)
     options["method"] = method
     if isinstance(tracks, FileInBlocks):
         from driftbayes.streaming import scan_tally

@@ -69,6 +69,13 @@ def backtest(
 
     Raises:
         DriftbayesError: No particle is observed both before an origin and at a horizon after it.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = db.backtest(tracks, 0.5, [1.0], origins=2, members=5)
+        >>> list(found.ensembles)
+        ['model average', 'brownian', 'langevin', 'persistence']
     """
     check_tracks(tracks)
     times = sorted(set(times_in(horizons, tracks.units, "horizons")))
@@ -117,6 +124,13 @@ def recommend(
         arrival: Also compare the probability of first arrival at a straight line ("line:30km") or
             at a distance from the start ("circle:30km").
         **options: Options of `predict`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = db.recommend(tracks, 0.5, [1.0], scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> found.to_json()["model"]
+        'brownian'
     """
     fixed = _diffusivity(kappa, tracks)
     target = None if arrival is None else parse_target(arrival, tracks.units)

@@ -58,7 +58,7 @@ def segments(
         >>> tracks = db.read(np.cumsum(steps, axis=1), dt=1.0)
         >>> found = db.segments(tracks, 1.0, scales=db.Scales(u_rms=3, time=1))
         >>> [int(t) for t in found[0].change_times], found[0].any_change > 0.999
-        ([119], True)
+        ([120], True)
     """
     from driftbayes.changes import find_segments
 

@@ -49,6 +49,11 @@ def field(
 
     Raises:
         DriftbayesError: The data do not allow a field, or a prior does not fit.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.read("floats.nc")  # doctest: +SKIP
+        >>> found = db.field(tracks, "1d")  # doctest: +SKIP
     """
     from driftbayes.fields import FieldPriors, FlightPriors, fit_field, fit_flight
 

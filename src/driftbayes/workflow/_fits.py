@@ -23,6 +23,7 @@ from driftbayes.workflow._analyses import (
     Priors,
     Scales,
     as_tau,
+    check_spelling,
     data_and_hypotheses,
     hypotheses_for,
 )
@@ -54,9 +55,18 @@ def check(
     A file in blocks is sampled. `tau`: sampling time, or "all". `models`, `priors`, `scales`,
     `method`, `cut` are as for `compare`. Further options: `n_replicas`, `seed`,
     `prior_probabilities` and `progress`, as for `check_fit`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> found = db.check(tracks, 0.5, models="brownian", scales=scales, n_replicas=100)
+        >>> list(found.comparison.evidences)
+        ['brownian']
     """
     from driftbayes.checks import check_fit
 
+    check_spelling(check, options)
     if isinstance(tracks, FileInBlocks):
         tracks = tracks.sample()
     data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
@@ -83,9 +93,18 @@ def sensitivity(
     `tau`: sampling time, or "all". `models`, `priors`, `scales`, `method`, `cut` are as for
     `compare`. Further options: `factors` of the scales, `seed` and `progress`, as for
     `prior_sensitivity`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> found = db.sensitivity(tracks, 0.5, factors=[0.5, 1.0, 2.0], scales=scales)
+        >>> found.factors.tolist()
+        [0.5, 1.0, 2.0]
     """
     from driftbayes.comparison import prior_sensitivity
 
+    check_spelling(sensitivity, options)
     data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
     return prior_sensitivity(setup.hypotheses, data, method=method, **options)
 
@@ -111,9 +130,18 @@ def score(
     `driftbayes[learned]`. Further options: `method`, `seed` and `progress`; `n_folds` for `times`
     and `learned`, and `prior_probabilities` for `times`, as for `held_out`; `training` for
     `learned`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> found = db.score(tracks, 0.5, models="brownian", scales=scales)
+        >>> found.tau
+        0.5
     """
     from driftbayes.prediction._scores import Scores, held_out, leave_one_out, prequential
 
+    check_spelling(score, options)
     data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
     training = options.pop("training", None)
     names = ("n_folds", "prior_probabilities")
@@ -164,6 +192,13 @@ def predict(
     `given`. `models`, `priors`, `scales`, `cut` are as for `compare`. Further options: `n_draws`
     (1000) from the posterior, `method` and `seed`, as for `posterior_draws`; `prior_probabilities`
     of the models; `progress`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> db.predict(tracks, 0.5, [1.0, 2.0], models="brownian", scales=scales)
+        <Forecast: brownian after 1, 2, fit at tau = 0.5>
     """
     from driftbayes.comparison._bayes import model_probabilities
     from driftbayes.inference import PosteriorDraws, posterior_draws
@@ -172,6 +207,7 @@ def predict(
     from driftbayes.prediction._predict import predict as predict_spread
 
     check_tracks(tracks)
+    check_spelling(predict, options)
     horizons = sorted(set(times_in(horizons, tracks.units, "horizons")))
     if given not in (None, "others"):
         raise DriftbayesError(f"given must be 'others' or None, got {shown(given)}")
@@ -243,8 +279,16 @@ def map(
 
     Raises:
         DriftbayesError: The data do not allow a map, or an option does not fit.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> found = db.map(tracks, 0.5, models="brownian", scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> 0 < found.probability_homogeneous <= 1
+        True
     """
     check_tracks(tracks)
+    check_spelling(map, options)
     is_all = isinstance(tau, str) and tau == "all"
     if is_all and cell is not None:
         raise DriftbayesError(
@@ -321,6 +365,12 @@ def simulate(
 
     Raises:
         DriftbayesError: The model is unknown, or a parameter is missing or outside its bounds.
+
+    Example:
+        >>> import driftbayes as db
+        >>> values = {"gamma": 1.0, "k": 2.0}
+        >>> db.simulate("langevin", values, tau=0.5, n_particles=20, n_steps=50)
+        <Trajectories: 20 in 2D, 1020 points, every 0.5>
     """
     import jax
 

@@ -44,6 +44,12 @@ def info(tracks: Trajectories, file: PathLike | Sequence[PathLike] | None = None
     Args:
         tracks: Any trajectories.
         file: Their file or files, for the suggested command.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.info(tracks).to_json()["n_trajectories"]
+        10
     """
     check_tracks(tracks)
     named: str | tuple[str, ...] | None = None if file is None else str(file)
@@ -363,7 +369,7 @@ class Overview(Described):
 
 @summarise.register
 def _(overview: Overview) -> str:
-    return f"{overview.tracks!r}, suggested tau = {overview.suggested_taus or 'all'}"
+    return f"{summarise(overview.tracks)}, suggested tau = {overview.suggested_taus or 'all'}"
 
 
 @describe.register

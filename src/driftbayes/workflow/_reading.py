@@ -60,6 +60,14 @@ class Blocks:
         cluster: Address of the scheduler of a Dask cluster.
         points: Positions per block and worker; by default a million.
         scratch: Directory for temporary files of unsorted tables.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.write_trajectories(tracks, "large.parquet")
+        >>> large = db.read("large.parquet", blocks=db.Blocks())
+        >>> db.compare(large, 0.5, models="brownian", scales=db.Scales(1.4, 1.0)).n_particles
+        10
     """
 
     workers: int | None = None
@@ -416,6 +424,14 @@ def open_scan(path: PathLike) -> "Scan":
 
     Raises:
         DriftbayesError: The file is not a scan, is damaged, or was written by version 0.1.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> tracks.scan([0.5, 1.0], scales=scales).save("scan.nc")
+        >>> db.open_scan("scan.nc")
+        <Scan: 2 values of tau from 0.5 to 1, brownian, langevin>
     """
     from driftbayes.comparison import Scan
     from driftbayes.io import read_scan

@@ -97,6 +97,15 @@ def score_ensembles(
 
     Raises:
         DriftbayesError: Members and observations do not belong together.
+
+    Example:
+        >>> import pandas as pd
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> table = tracks.to_dataframe()
+        >>> members = pd.concat([table.assign(member=i, x=table.x + i) for i in range(3)])
+        >>> db.score_ensembles(tracks, {"shifted": members}).n_drifters
+        10
     """
     check_tracks(observed)
     expect(ensembles, Mapping, "ensembles", "ensembles by name, for example {'A': 'a.nc'}")

@@ -59,6 +59,12 @@ class Anisotropic(AbstractOption):
     Args:
         base: The wrapped model.
         h: Components of H, two or five; as parameters `h1`, `h2`, ...
+
+    Example:
+        >>> import driftbayes as db
+        >>> langevin = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> db.Anisotropic(langevin, h=(db.Normal(0, 1), db.Normal(0, 1))).name
+        'langevin+anisotropic'
     """
 
     h: tuple[Leaf, ...] = eqx.field(converter=_as_leaves)

@@ -32,6 +32,12 @@ class Common(AbstractOption):
         base: Model of one particle; its scale is the total of both parts.
         others: Parameters of the common motion except the scale, in the order of the model.
         share: Share s of the common motion in k.
+
+    Example:
+        >>> import driftbayes as db
+        >>> langevin = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> db.Common(langevin, others=(db.Exponential(1),), share=db.Uniform(0, 1)).name
+        'langevin+common'
     """
 
     others: tuple[Leaf, ...]

@@ -81,6 +81,12 @@ class Flow(_AbstractFlow):
         length: Correlation length ℓ.
         own_share: Share a of the noise that is independent between particles.
         nu: Order ν of the correlation: 1/2, 3/2 or 5/2.
+
+    Example:
+        >>> import driftbayes as db
+        >>> langevin = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> db.Flow(langevin, length=db.Exponential(10), own_share=db.Uniform(0, 1), nu=1.5).name
+        'langevin+flow'
     """
 
     needs_plane: ClassVar[bool] = False
@@ -104,6 +110,15 @@ class Eddies(_AbstractFlow):
         own_share: Share a of the noise that is independent between particles.
         nu: Order ν of the correlation: 1/2, 3/2 or 5/2.
         divergence: Share δ of the variance in irrotational motion.
+
+    Example:
+        >>> import driftbayes as db
+        >>> langevin = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> model = db.Eddies(
+        ...     langevin, length=10.0, own_share=db.Uniform(0, 1), nu=1.5, divergence=0.0
+        ... )
+        >>> model.name
+        'langevin+eddies'
     """
 
     divergence: Leaf = eqx.field(converter=as_leaf)

@@ -124,6 +124,12 @@ class MeanFlow(_AbstractMeanFlow):
     Args:
         base: The wrapped model.
         flow: Prior standard deviation V of each component of the flow, in length/time.
+
+    Example:
+        >>> import driftbayes as db
+        >>> langevin = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> db.MeanFlow(langevin, flow=0.5).name
+        'langevin+mean'
     """
 
     flow: Leaf = eqx.field(converter=as_leaf)
@@ -173,6 +179,12 @@ class LinearFlow(_AbstractMeanFlow):
         base: The wrapped model.
         flow: Prior standard deviation V of each component of the flow, in length/time.
         gradient: Prior standard deviation G of each component of its gradient, in 1/time.
+
+    Example:
+        >>> import driftbayes as db
+        >>> langevin = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> db.LinearFlow(langevin, flow=0.5, gradient=0.1).name
+        'langevin+linear'
     """
 
     flow: Leaf = eqx.field(converter=as_leaf)

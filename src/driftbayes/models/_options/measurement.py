@@ -46,6 +46,12 @@ class Noise(AbstractOption):
     Args:
         base: The wrapped model.
         sigma: Standard deviation σ of the error of each coordinate, in length.
+
+    Example:
+        >>> import driftbayes as db
+        >>> langevin = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> db.Noise(langevin, sigma=db.Exponential(0.1)).name
+        'langevin+noise'
     """
 
     sigma: Leaf = eqx.field(converter=as_leaf)
@@ -119,6 +125,12 @@ class Blur(AbstractOption):
     Args:
         base: The wrapped model.
         exposure: Time E over which each position is averaged.
+
+    Example:
+        >>> import driftbayes as db
+        >>> langevin = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> db.Blur(langevin, exposure=0.1).name
+        'langevin+blur'
     """
 
     exposure: Leaf = eqx.field(converter=as_leaf)

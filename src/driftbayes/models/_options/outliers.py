@@ -36,6 +36,12 @@ class Outliers(AbstractOption):
         base: The wrapped model, with measurement error.
         fraction: Probability p that a fix is an outlier, below 1/2.
         spread: Standard deviation s of the additional error of each coordinate, in length.
+
+    Example:
+        >>> import driftbayes as db
+        >>> noisy = db.Noise(db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2)), sigma=0.1)
+        >>> db.Outliers(noisy, fraction=db.Uniform(0, 0.5), spread=db.Exponential(1)).name
+        'langevin+noise+outliers'
     """
 
     fraction: Leaf = eqx.field(converter=as_leaf)

@@ -51,6 +51,12 @@ class Scatter(AbstractOption):
     Args:
         base: The wrapped model.
         scatter: Relative spread s of 1/k between trajectories.
+
+    Example:
+        >>> import driftbayes as db
+        >>> langevin = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> db.Scatter(langevin, scatter=db.Exponential(0.5)).name
+        'langevin+scatter'
     """
 
     scatter: Leaf = eqx.field(converter=as_leaf)
@@ -115,6 +121,13 @@ class Mixture(AbstractOption):
         others: For each further class its parameters except the scale, in the order of the model.
         ratio: For each further class its scale over that of the class before, $r_c$.
         share: For each further class the share $s_c$ of this and later classes in the remainder.
+
+    Example:
+        >>> import driftbayes as db
+        >>> part = db.Uniform(0, 1)
+        >>> brownian = db.Brownian(kappa=db.Exponential(1.0))
+        >>> db.Mixture(brownian, others=((),), ratio=(part,), share=(part,)).name
+        'brownian*2'
     """
 
     others: tuple[tuple[Leaf, ...], ...]

@@ -37,6 +37,12 @@ class Rotating(AbstractOption):
 
     Args:
         base: The wrapped model.
+
+    Example:
+        >>> import driftbayes as db
+        >>> unit = db.Exponential(1.0)
+        >>> db.Rotating(db.OscillatingLangevin(gamma=unit, omega=unit, k=unit)).name
+        'oscillating+rotating'
     """
 
     option: ClassVar[str] = "rotating"

@@ -37,6 +37,12 @@ class Student(AbstractOption):
     Args:
         base: The wrapped model.
         tail: $q = 1/\nu$, below 1/2.
+
+    Example:
+        >>> import driftbayes as db
+        >>> langevin = db.Langevin(gamma=db.Exponential(1), k=db.Exponential(2))
+        >>> db.Student(langevin, tail=db.Uniform(0, 0.5)).name
+        'langevin+student'
     """
 
     tail: Leaf = eqx.field(converter=as_leaf)
