@@ -1,9 +1,12 @@
 """`driftbayes example`: small synthetic data sets to start with, whose truth is found again."""
 
+import shlex
+
 import pytest
 
 import driftbayes as db
 from driftbayes.cli.example import FILES
+from driftbayes.cli.main import build_parser
 from driftbayes.workflow._examples import EXAMPLES
 
 
@@ -56,6 +59,16 @@ TRUTH = {
     "particles": (0.05, "brownian+noise", {"kappa": 0.4, "sigma": 0.1}),
     "animal": ("all", "confined", {"k": 26.0, "gamma": 1 / 3600, "well": 1 / 86400}),
 }
+
+
+def test_examples_of_help_that_name_these_files_run_on_them(ask, parsers_of, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = {line for parser in parsers_of(build_parser()) for line in parser.examples}
+    named = [shlex.split(line)[1:] for line in lines if " animal.csv" in line]
+    assert named
+    ask("example", "animal")
+    for words in named:
+        assert ask(*words).code == 0
 
 
 # Every data set is made and read above; whether its truth is found, is statistics.

@@ -60,6 +60,19 @@ CASES = {
         ("report", "--brief", "--replicas", "200"),
         "--brief omits the goodness of fit; omit --replicas",
     ),
+    "axes of longitudes on a plane": (
+        ("info", "--frame", "transported"),
+        "frame 'transported' (--frame) is for longitudes and latitudes, but positions are on a "
+        "plane already; omit it",
+    ),
+    "pixels of longitudes": (
+        ("info", "--coordinates", "degrees", "--pixel-size", "1um"),
+        "positions are longitudes and latitudes, not those of a camera; leave out --pixel-size",
+    ),
+    "frames of longitudes": (
+        ("info", "--coordinates", "degrees", "--frame-interval", "1ms"),
+        "positions are longitudes and latitudes, not those of a camera; leave out --frame-interval",
+    ),
     "an example without a name": (
         ("example", "-o", "a.csv"),
         "-o needs the name of an example: one of parcels, drifters, buoys, particles, animal",

@@ -82,7 +82,7 @@ COMMANDS = {
         _run,
         (
             "driftbayes map drifters.nc --taus 1d -o map.nc --figure map.png",
-            "driftbayes map tracks.csv --taus 8d --models langevin+mean --json",
+            "driftbayes map drifters.nc --taus 8d --models langevin+mean --json",
             "driftbayes map drifters.nc --cell 5deg --taus 6h,1d --seasons -o grid.nc",
         ),
     )

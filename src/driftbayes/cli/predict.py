@@ -72,7 +72,7 @@ def _predict(args: argparse.Namespace) -> int:
     wants_map = args.map is not None or args.figure is not None
     if args.cell is not None and not wants_map:
         raise DriftbayesError("--cell is for a map; give --map FILE.nc or --figure FILE.png too")
-    if args.output is None and args.regions is None:
+    if args.output is None and args.regions is None and not wants_map:
         because = "--members is for -o FILE and --regions FILE"
         _options.refuse(args, "--members", because=because)
     if wants_map and args.given is not None:

@@ -56,7 +56,7 @@ COMMANDS = {
         (
             "driftbayes segments tracks.csv --tau 0.1",
             "driftbayes segments spots.csv --tau 10ms --noise 0.03um --figure changes.png",
-            "driftbayes segments animal.csv --tau 1h --model brownian+mean -o segments.csv",
+            "driftbayes segments animal.csv --tau all --model brownian+mean -o segments.csv",
         ),
     )
 }

@@ -80,10 +80,14 @@ def read_trajectories(
         if files is not None:
             given: Any = path if isinstance(path, list | tuple) else [path]
             label = " ".join(Path(file).name for file in given[:3]) + " ..." * (len(given) > 3)
-            return read_several(files, parsed, label)
+            found = read_several(files, parsed, label)
+            parsed.check_frame(found)
+            return found
     with ExitStack() as stack:
         contents = contents_of(path, stack)
-        return read_as(choose(contents, parsed.format), contents, parsed)
+        found = read_as(choose(contents, parsed.format), contents, parsed)
+    parsed.check_frame(found)
+    return found
 
 
 def write_trajectories(trajectories: Trajectories, path: PathLike) -> None:

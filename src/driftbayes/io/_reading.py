@@ -105,9 +105,26 @@ class ReadOptions:
         """Project degrees onto a plane in metres; scale other positions."""
         if not degrees:
             return self.scale(trajectories)
+        for name in ("pixel_size", "frame_interval"):
+            if getattr(self, name) is not None:
+                raise DriftbayesError(
+                    "positions are longitudes and latitudes, not those of a camera; leave out "
+                    f"--{name.replace('_', '-')}"
+                )
         from driftbayes.data.sphere import on_plane
 
         return on_plane(trajectories, frame=self.frame)
+
+    def check_frame(self, trajectories: "Trajectories") -> None:
+        """Refuse a frame that was not used, because positions are on a plane already."""
+        plane = trajectories.provenance.get("plane")
+        used = plane.get("frame") if isinstance(plane, dict) else None
+        if self.frame not in ("auto", used):
+            where = "on a plane" if used is None else f"projected with the frame {used!r}"
+            raise DriftbayesError(
+                f"frame {self.frame!r} (--frame) is for longitudes and latitudes, but positions "
+                f"are {where} already; omit it"
+            )
 
 
 @dataclass(frozen=True)
