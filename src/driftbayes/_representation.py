@@ -2,7 +2,7 @@
 
 A record (`Evidence`, `Scan`, …) inherits from `Described`. The module `_describe` of its package
 registers a function with `describe`, which returns a `Card`, and one with `summarise`, which
-returns a line; it is imported when a record is first printed.
+returns a line; `_frames` registers conversions to tables. They are imported on first use.
 """
 
 __all__ = [
@@ -217,24 +217,31 @@ def plain(value: Any) -> Any:
 @singledispatch
 def describe(record: Any) -> Card:
     """Describe a record; each type registers its own function."""
-    if not _loads_more(describe, record):
-        raise TypeError(f"no description of {type(record).__name__}")
-    return describe(record)
+    return _registered(describe, record)(record)
 
 
 @singledispatch
 def summarise(record: Any) -> str:
     """Summarise a record in one line, by default by the headline of its card."""
-    return summarise(record) if _loads_more(summarise, record) else describe(record).headline
+    found = _registered(summarise, record, required=False)
+    return describe(record).headline if found is None else found(record)
 
 
-def _loads_more(function: Any, record: Any) -> bool:
-    """Return whether the module that describes a record registers a function for its type."""
-    module = f"{type(record).__module__.rpartition('.')[0]}._describe"
-    if not module.startswith("driftbayes.") or find_spec(module) is None:
-        return False
-    import_module(module)
-    return function.dispatch(type(record)) is not function.dispatch(object)
+def _registered(function: Any, record: Any, *, required: bool = True) -> Any:
+    """Import the modules that describe a record until one registers a function for its type.
+
+    For a record of `package._name` these are `_describe_name`, `_describe` and `_frames`.
+    """
+    package, _, name = type(record).__module__.rpartition(".")
+    for module in (f"_describe{name}", "_describe", "_frames"):
+        if package.startswith("driftbayes.") and find_spec(f"{package}.{module}") is not None:
+            import_module(f"{package}.{module}")
+            found = function.dispatch(type(record))
+            if found is not function.dispatch(object):
+                return found
+    if required:
+        raise TypeError(f"{function.__name__} has no {type(record).__name__}")
+    return None
 
 
 class Described:
@@ -262,19 +269,19 @@ class Described:
 @singledispatch
 def to_dataframe(record: Any) -> Any:
     """Convert the numbers of a record to a pandas DataFrame."""
-    raise TypeError(type(record).__name__)
+    return _registered(to_dataframe, record)(record)
 
 
 @singledispatch
 def to_dataset(record: Any) -> Any:
     """Convert the numbers of a record to an xarray Dataset."""
-    raise TypeError(type(record).__name__)
+    return _registered(to_dataset, record)(record)
 
 
 @singledispatch
 def to_datatree(record: Any) -> Any:
     """Convert the numbers of a record to an xarray DataTree, in the ArviZ schema."""
-    raise TypeError(type(record).__name__)
+    return _registered(to_datatree, record)(record)
 
 
 # Numbers

@@ -19,7 +19,8 @@ from driftbayes.comparison import (
     strength,
 )
 from driftbayes.comparison._bayes import comparison_of, log_bayes_factor_err
-from driftbayes.comparison._describe import describe_comparison, scan_verdict
+from driftbayes.comparison._describe import describe_comparison
+from driftbayes.comparison._describe_scan import scan_verdict
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import evidence

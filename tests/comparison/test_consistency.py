@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from driftbayes.comparison import Comparison, ConsistentRange, Scan, consistent_range
 from driftbayes.comparison._consistency import MIN_TAUS, TOLERANCE, describe_consistency
-from driftbayes.comparison._describe import panel_title, scan_panels, scan_tables
+from driftbayes.comparison._describe_scan import panel_title, scan_panels, scan_tables
 from driftbayes.models import MODELS, model_named
 from made import made_evidence
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from driftbayes import Displacements, DriftbayesError, Hypothesis, compare_hypotheses
 from driftbayes._representation import describe
 from driftbayes.comparison import prior_sensitivity
-from driftbayes.comparison._describe import sensitivity_table
+from driftbayes.comparison._describe_sensitivity import sensitivity_table
 from driftbayes.models import Brownian, Langevin
 from driftbayes.plots.scan import plot_prior_sensitivity
 from driftbayes.priors import Exponential

@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes.comparison import Scan, compare_hypotheses, scan_displacements, scan_hypotheses
-from driftbayes.comparison._describe import describe_scan, scan_verdict
+from driftbayes.comparison._describe_scan import describe_scan, scan_verdict
 from driftbayes.data._sampling import Cut, displacements
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status

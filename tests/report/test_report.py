@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from driftbayes import DriftbayesError, Trajectories
 from driftbayes._representation import Curve, Panel, with_error
 from driftbayes.comparison import Scan, make_hypotheses, scan_hypotheses
-from driftbayes.comparison._describe import scan_command, scan_panels, scan_verdict
+from driftbayes.comparison._describe_scan import scan_command, scan_panels, scan_verdict
 from driftbayes.report import build_report, write_report
 from driftbayes.report._page import _bound
 from driftbayes.report._svg import Axis, panel_svg

@@ -239,7 +239,8 @@ def read_unchecked(args: argparse.Namespace) -> "Trajectories":
         _console.timed(f"reading {args.file}"),
     ):
         tracks = load(args.file, **reading_options(args))
-    _console.detail(f"{tracks!r}, reader: {tracks.provenance.get('reader', 'none')}")
+    if _console.is_verbose():
+        _console.detail(f"{tracks!r}, reader: {tracks.provenance.get('reader', 'none')}")
     if getattr(args, "command", "") != "info" and "guessed" in tracks.provenance:
         _console.note(f"columns: {tracks.provenance['guessed']}")
     return with_reading(tracks, given_reading(args))

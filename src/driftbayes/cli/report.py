@@ -87,7 +87,7 @@ def _report(args: argparse.Namespace) -> int:
     for sentence in made.sentences:
         _console.say(sentence)
     if made.scan.missing_models:
-        from driftbayes.comparison._describe import shared_motion_command
+        from driftbayes.comparison._describe_scan import shared_motion_command
 
         _console.say(f"next: {shared_motion_command(made.scan, str(args.data or args.file))}")
     return 0
@@ -113,7 +113,7 @@ def _is_companion(path: Path) -> bool:
 
 def _load(args: argparse.Namespace) -> "tuple[Trajectories | Scan, Trajectories | None]":
     """Read trajectories, or a scan and the trajectories of --data."""
-    from driftbayes.comparison._describe import as_scan
+    from driftbayes.comparison._describe_scan import as_scan
     from driftbayes.data import _schema as schema
     from driftbayes.io import read_scan
     from driftbayes.io._formats import contents_of
@@ -154,7 +154,7 @@ def _refuse_options_of_scans(args: argparse.Namespace) -> None:
 
 def _read_data(args: argparse.Namespace, scan: "Scan") -> "Trajectories":
     """Read the trajectories of a scan with the options of the scan."""
-    from driftbayes.comparison._describe import stored
+    from driftbayes.comparison._describe_scan import stored
 
     reading = argparse.Namespace(**vars(args))
     reading.file = args.data

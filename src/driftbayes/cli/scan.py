@@ -51,7 +51,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         _console.print_json(result.to_json())
     else:
-        from driftbayes.comparison._describe import describe_scan
+        from driftbayes.comparison._describe_scan import describe_scan
 
         _console.print_card(describe_scan(result, max_taus=None))
         if result.missing_models:

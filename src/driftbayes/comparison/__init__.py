@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING
 
 from driftbayes._aliases import lazy
-from driftbayes.comparison import _describe  # noqa: F401  (registers descriptions)
-from driftbayes.comparison import _frames as _frames
 from driftbayes.comparison._bayes import (
     Comparison,
     compare_hypotheses,
@@ -12,19 +10,23 @@ from driftbayes.comparison._bayes import (
     model_probabilities,
     strength,
 )
-from driftbayes.comparison._consistency import ConsistentRange, consistent_range
-from driftbayes.comparison._dependence import Dependence, dependence
 from driftbayes.comparison._hypotheses import HypothesisSet, make_hypotheses
-from driftbayes.comparison._scan import Scan, scan_displacements, scan_hypotheses
-from driftbayes.comparison._sensitivity import PriorSensitivity, prior_sensitivity
 
 if TYPE_CHECKING:
     from driftbayes.comparison._bootstrap import Bootstrap, bootstrap, thinned_log_bayes_factor
+    from driftbayes.comparison._consistency import ConsistentRange, consistent_range
+    from driftbayes.comparison._dependence import Dependence, dependence
     from driftbayes.comparison._prunings import Prunings, average_prunings
+    from driftbayes.comparison._scan import Scan, scan_displacements, scan_hypotheses
+    from driftbayes.comparison._sensitivity import PriorSensitivity, prior_sensitivity
 
 __getattr__ = lazy(
     __name__,
     {
+        "_consistency": "ConsistentRange consistent_range",
+        "_dependence": "Dependence dependence",
+        "_scan": "Scan scan_displacements scan_hypotheses",
+        "_sensitivity": "PriorSensitivity prior_sensitivity",
         "_bootstrap": "Bootstrap bootstrap thinned_log_bayes_factor",
         "_prunings": "Prunings average_prunings",
     },

@@ -18,7 +18,7 @@ import numpy as np
 
 from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
-from driftbayes._representation import Described, number
+from driftbayes._representation import Card, Described, describe, number
 from driftbayes._sums import diagonal_sums
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.comparison._bayes import Comparison
@@ -103,6 +103,11 @@ class Bootstrap(Described):
             "seed": self.seed,
             "sentence": self.sentence,
         }
+
+
+@describe.register
+def _(result: Bootstrap) -> Card:
+    return Card("Bootstrap", result.sentence)
 
 
 @in_double_precision

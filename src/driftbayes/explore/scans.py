@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from driftbayes.comparison import Comparison, Scan
-from driftbayes.comparison._describe import (
+from driftbayes.comparison._describe_scan import (
     PARAMETER_NOTE,
     scan_command,
     scan_panels,

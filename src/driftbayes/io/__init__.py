@@ -3,7 +3,6 @@
 __all__ = [
     "FORMATS",
     "ReadOptions",
-    "atomic_path",
     "read_dataset",
     "read_scan",
     "read_trajectories",
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from driftbayes._aliases import lazy
-from driftbayes._storage import PathLike, atomic_path
+from driftbayes._storage import PathLike
 from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.errors import DriftbayesError, expect
 from driftbayes.io._formats import FORMATS, choose, contents_of, may_be_several, read_as

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from driftbayes._representation import number
-from driftbayes.comparison._describe import as_scan, scan_panels
+from driftbayes.comparison._describe_scan import as_scan, scan_panels
 from driftbayes.plots._panels import fill_axes
 from driftbayes.plots.style import (
     COLUMN,

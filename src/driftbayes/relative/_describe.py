@@ -27,7 +27,7 @@ from driftbayes._representation import (
     with_unit,
 )
 from driftbayes._typing import FloatArray
-from driftbayes.comparison._describe import describe_scan, scan_panels, scan_verdict
+from driftbayes.comparison._describe_scan import describe_scan, scan_panels, scan_verdict
 from driftbayes.data._units import readable, readable_times
 from driftbayes.inference._describe import model_table, parameter_table
 from driftbayes.models import Parameter

@@ -10,7 +10,7 @@ from driftbayes._representation import describe
 from driftbayes.checks import FitCheck, check_fit
 from driftbayes.checks._check import check_replicas
 from driftbayes.comparison import Dependence, PriorSensitivity, Scan, dependence, prior_sensitivity
-from driftbayes.comparison._describe import as_scan, stored, uses_all_fixes
+from driftbayes.comparison._describe_scan import as_scan, stored, uses_all_fixes
 from driftbayes.comparison._scan import is_consistent
 from driftbayes.data._sampling import Displacements, displacements
 from driftbayes.data._trajectories import Trajectories

@@ -21,19 +21,18 @@ from driftbayes._version import __version__
 from driftbayes.checks._describe import check_table, fit_panels
 from driftbayes.comparison import Scan
 from driftbayes.comparison._bayes import NOT_TESTED
-from driftbayes.comparison._describe import (
+from driftbayes.comparison._describe_scan import (
     PARAMETER_NOTE,
     as_scan,
     scan_command,
     scan_panels,
     scan_tables,
     scan_verdict,
-    sensitivity_panel,
-    sensitivity_table,
     shared_motion_command,
     stored,
     uses_all_fixes,
 )
+from driftbayes.comparison._describe_sensitivity import sensitivity_panel, sensitivity_table
 from driftbayes.comparison._scan import is_consistent
 from driftbayes.data._describe import origin_facts
 from driftbayes.data._units import readable_time

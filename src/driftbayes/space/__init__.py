@@ -1,6 +1,5 @@
 """Dispersion that varies in space: evidence for a map, and the map."""
 
-from driftbayes.space import _dataset as _dataset
 from driftbayes.space._cells import Box, Levels
 from driftbayes.space._leaves import Leaves, Quantity
 from driftbayes.space._tree import ModelTree, TreeMap, map_tree

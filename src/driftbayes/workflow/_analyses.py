@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from driftbayes._precision import in_double_precision
 from driftbayes.comparison._bayes import NOT_TESTED, Comparison, compare_hypotheses
 from driftbayes.comparison._dependence import quick_dependence
 from driftbayes.comparison._hypotheses import HypothesisSet, make_hypotheses
-from driftbayes.comparison._scan import Scan, scan_hypotheses
 from driftbayes.data._sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.data._units import SPEED, TIME, Dimension, in_units, readable, times_in
@@ -48,6 +47,9 @@ from driftbayes.likelihood import SummedDisplacements
 from driftbayes.models import MODELS, AbstractModel, model_named
 from driftbayes.priors import AbstractPrior, parse_prior
 from driftbayes.workflow._reading import FileInBlocks
+
+if TYPE_CHECKING:
+    from driftbayes.comparison._scan import Scan
 
 _Model = str | Hypothesis | AbstractModel
 Models = _Model | Sequence[_Model] | HypothesisSet
@@ -172,7 +174,7 @@ def scan(
     method: Method | str = "auto",
     cut: Cut = WHOLE,
     **options: Any,
-) -> Scan:
+) -> "Scan":
     """Compare models at many sampling times.
 
     `taus`: sampling times, also as text ("1h,6h,1d", "1h:10d:12log"); by default up to a dozen
@@ -190,6 +192,8 @@ def scan(
         >>> found.models, found.taus.tolist()
         (('brownian', 'langevin'), [0.5, 1.0])
     """
+    from driftbayes.comparison._scan import scan_hypotheses
+
     check_spelling(scan, options)
     options["method"] = method
     if isinstance(tracks, FileInBlocks):

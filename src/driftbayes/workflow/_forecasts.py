@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from driftbayes.comparison import Scan
-from driftbayes.comparison._describe import uses_all_fixes
+from driftbayes.comparison._describe_scan import uses_all_fixes
 from driftbayes.data._units import times_in
 from driftbayes.errors import DriftbayesError
 from driftbayes.prediction._forecast import predict_particles

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftbayes._representation import Card, Described, describe, summarise
 from driftbayes._storage import PathLike
-from driftbayes.comparison._describe import as_scan
+from driftbayes.comparison._describe_scan import as_scan
 from driftbayes.comparison._scan import Scan
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.data._units import times_in
