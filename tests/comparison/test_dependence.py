@@ -55,9 +55,9 @@ def test_it_is_described_once_for_terminal_and_notebook():
     found = dependence(tracks(steps(6, 50)), 1.0)
     assert repr(found) == f"<Dependence: at tau = 1 {found.sentence}>"
     card = describe(found)
-    assert card.headline == "tau = 1: 6 particles, 50 steps"
+    assert card.headline == f"at tau = 1 {found.sentence}"
+    assert dict(card.facts)["data"] == "6 particles, 50 steps"
     assert dict(card.facts)["clusters of particles"] == str(found.n_clusters)
-    assert card.sentences[0] == found.sentence
     assert card.headline in found._repr_html_()
 
 

@@ -64,7 +64,8 @@ def test_it_is_described_once_for_terminal_notebook_and_report(result):
     assert repr(result) == f"<PriorSensitivity: {' '.join(result.sentences)}>"
     card = describe(result)
     assert len(card.tables) == len(result.groups)
-    assert card.tables[1].title == "Sensitivity to the prior scales of kappa, k, tau = 1"
+    assert card.headline == "ln K for scaled priors at tau = 1"
+    assert card.tables[1].title == "Prior scales of kappa, k"
     values = [float(row[1]) for row in card.tables[1].rows]
     assert_allclose(values, result.log_bayes_factors[PAIR][1], atol=6e-5)
     assert card.tables[1].title in result._repr_html_()

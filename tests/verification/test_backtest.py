@@ -67,15 +67,6 @@ def test_the_future_is_not_used():
         assert errors[1] > errors[0] + 3
 
 
-def test_lead_times_at_which_nothing_was_observed_are_refused():
-    tracks = simulated(3, 60, 4)
-    times = tracks.times + np.random.default_rng(4).uniform(0.01, 0.2, len(tracks.times))
-    irregular = replace(tracks, times=times)
-    how = {"origins": 1, "members": 5, "scales": SCALES, "n_draws": 20, "models": "brownian"}
-    with pytest.raises(DriftbayesError, match="no position was observed at the lead times of"):
-        db.backtest(irregular, "all", "0.5,2", **how)
-
-
 def test_the_command_prints_the_same(tmp_path, capsys):
     simulated(20, 60, 3).to_dataframe().to_csv(tmp_path / "tracks.csv", index=False)
     words = ["backtest", str(tmp_path / "tracks.csv"), "--units", "km,d", "--tau", "0.5"]

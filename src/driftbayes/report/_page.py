@@ -102,9 +102,10 @@ def write_report(
 
     Example:
         >>> import driftbayes as db
+        >>> from driftbayes.report import write_report
         >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
         >>> scan = tracks.scan([0.5, 1.0], scales=db.Scales(u_rms=1.4, time=1.0))
-        >>> [path.name for path in db.write_report(scan, "report.html")]
+        >>> [path.name for path in write_report(scan, "report.html")]
         ['report.html', 'report.report.csv', 'report.report.json']
     """
     expect(path, str | Path, "path", "the name of a file")

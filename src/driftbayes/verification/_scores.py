@@ -116,7 +116,7 @@ class EnsembleScores(Described):
 
     def plot(self) -> "Figure":
         """Draw the scores by lead time."""
-        figure: Figure = public("scores_figure", "driftbayes.plots.scores")(self)
+        figure: Figure = public("scores_figure", "driftbayes.plots._scores")(self)
         return figure
 
     def to_json(self) -> dict[str, Any]:

@@ -46,7 +46,11 @@ def export(
 
     Example:
         >>> import driftbayes as db
-        >>> print(db.export("scan.nc", "parcels"))  # doctest: +SKIP
+        >>> steps = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> tracks = db.read(steps, units="km,h")
+        >>> scan = tracks.scan([0.5, 1.0], scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> "Kh_zonal" in db.export(scan, "parcels", model="brownian", tau=0.5)
+        True
     """
     dataset = _dataset_of(result)
     units = {"length_unit": length_unit, "time_unit": time_unit}

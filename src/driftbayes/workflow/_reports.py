@@ -89,7 +89,11 @@ def write_report(
 
     Example:
         >>> import driftbayes as db
-        >>> db.write_report(db.read("tracks.csv"), "tracks.html")  # doctest: +SKIP
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> how = {"taus": [0.5, 1.0], "scales": db.Scales(u_rms=1.4, time=1.0)}
+        >>> found = db.write_report(tracks, "report.html", brief=True, **how)
+        >>> [path.name for path in found.paths]
+        ['report.html', 'report.report.csv', 'report.report.json']
     """
     wanted = {name: options.pop(name) for name in _EXAMINED if name in options}
     extra = "forecast" if forecast is not None else "pairs" if wanted.get("pairs") else ""
