@@ -79,7 +79,10 @@ def test_periods_and_short_trajectories_as_in_the_ordinary_scan(ask, tmp_path):
     [
         (("--stream", "--noise", "0.1"), "measurement errors need the single steps"),
         (("--stream", "--gaps", "keep"), "use --gaps split"),
-        (("--stream", "--models", "langevin+scatter"), "judges each trajectory by itself"),
+        (
+            ("--stream", "--models", "langevin+scatter"),
+            "has a density for each trajectory separately",
+        ),
         (("--stream", "--models", "langevin+linear"), "must know where steps begin"),
         (("--workers", "0"), "expected 1 worker or more, got 0"),
         (("--block-points", "0"), "a block needs 1 observation or more, got 0"),

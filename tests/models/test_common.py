@@ -286,7 +286,7 @@ def test_simulated_particles_have_its_covariances():
 @pytest.mark.parametrize(
     ("begins", "message"),
     [
-        (np.arange(4) * 100.0, "no two particles are seen at the same time"),
+        (np.arange(4) * 100.0, "needs particles observed at the same time"),
         (None, "must know when steps begin"),
     ],
 )

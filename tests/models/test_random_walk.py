@@ -141,7 +141,7 @@ def test_the_evidence_is_that_of_a_sum_over_a_grid():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("random_walk+noise", "'random_walk' takes no options, not even 'noise'"),
+        ("random_walk+noise", "'random_walk' takes no options, got 'noise'"),
         ("random_walk&langevin", "random_walk cannot be a part of a sum such as"),
         ("random_walk*2", "must be a model, with noise or blur at most"),
         ("random_wak", "did you mean 'random_walk'"),

@@ -238,7 +238,7 @@ def test_where_options_stand_in_a_sum_makes_no_difference():
 
 
 def test_sums_that_cannot_be_are_refused():
-    with pytest.raises(DriftbayesError, match="'langevin' stands twice"):
+    with pytest.raises(DriftbayesError, match="'langevin' is repeated"):
         model_named("langevin&langevin", MODELS)
     with pytest.raises(DriftbayesError, match="unknown model 'lagevin'"):
         model_named("brownian&lagevin", MODELS)

@@ -248,7 +248,7 @@ def test_what_cannot_be_had_for_an_option_is_refused_in_words(name):
     whole, tau, _ = tracks("regular")
     data = displacements(whole, tau)
     draws, _ = draws_of(name, data)
-    refused = pytest.raises(DriftbayesError, match=r"cannot take .*; leave it out")
+    refused = pytest.raises(DriftbayesError, match=r"cannot take .*; omit it")
     with refused:
         predict([draws], [1.0], n_dim=2)
     with refused:

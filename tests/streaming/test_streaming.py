@@ -257,7 +257,7 @@ def test_what_needs_the_steps_themselves_is_refused(files):
         tally_of(noisy, spec())
     with pytest.raises(DriftbayesError, match="use --gaps split"):
         tally_file(files / "tracks.nc", PLAIN, TAUS, gaps="keep")
-    with pytest.raises(DriftbayesError, match="judges each trajectory by itself"):
+    with pytest.raises(DriftbayesError, match="has a density for each trajectory separately"):
         tally_file(files / "tracks.nc", models("langevin+scatter"), TAUS)
 
 

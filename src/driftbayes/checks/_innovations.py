@@ -73,7 +73,7 @@ class Layout:
         if start_times.shape != (self.n_runs,) or not np.isfinite(start_times).all():
             raise DriftbayesError(
                 f"start_times must hold {self.n_runs} finite times, one for each run, got shape "
-                f"{start_times.shape}; leave it out if the times are not known"
+                f"{start_times.shape}; omit it if the times are not known"
             )
         length = np.where(self.valid, self.interval, 0.0)
         ends = start_times[:, None] + np.cumsum(length, axis=1)

@@ -83,7 +83,7 @@ def check_drawable(hypothesis: Hypothesis) -> None:
     if hypothesis.model.kind == "sde":
         raise DriftbayesError(
             f"{hypothesis.name} is an SDE: draws from its posterior are `evidence(...).draws`, and "
-            "nothing else is drawn from it; leave it out here"
+            "nothing else is drawn from it; omit it here"
         )
 
 

@@ -336,4 +336,4 @@ def check_plain(
         elif state_space and not model.observes_position:
             reason = "its positions are means over an exposure, not instantaneous"
         if reason:
-            raise DriftbayesError(f"{purpose} cannot take {model.name}: {reason}; leave it out")
+            raise DriftbayesError(f"{purpose} cannot take {model.name}: {reason}; omit it")

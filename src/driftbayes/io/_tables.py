@@ -123,7 +123,7 @@ def read_plain(contents: Contents, options: ReadOptions, found: Sequence[str] = 
     if written and time_unit not in (None, "", "s"):
         raise DriftbayesError(
             f"the times in {path.name!r} are dates, read as seconds; got time_unit {time_unit!r}: "
-            "leave it out"
+            "omit it"
         )
     if written.startswith(("day", "month")):
         notes.append(f"dates are read as {written}")

@@ -622,7 +622,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         msg = f"{model} must know when steps begin; make displacements from trajectories"
         raise DriftbayesError(msg)
     if data.n_particles < 2:
-        msg = f"one particle cannot tell what particles share; leave +flow out of {model}"
+        msg = f"{model} needs two particles or more to estimate a shared flow, got 1; omit +flow"
         raise DriftbayesError(msg)
     sizes, tau = data.row_sizes, data.tau
     begin = np.repeat(np.asarray(data.start_time), sizes)
@@ -651,7 +651,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
             )
         )
     if all(len(step.dx) < 2 for step in steps):
-        msg = f"no two particles are seen at the same time; leave +flow out of {model}"
+        msg = f"{model} needs particles observed at the same time, and there are none; omit +flow"
         raise DriftbayesError(msg)
     if _move_alike(steps):
         raise DriftbayesError(

@@ -251,8 +251,8 @@ def common_engine(
     blocks = [subset(data, runs) for runs in _blocks(data)]
     if all(len(block.row_sizes) == 1 for block in blocks):
         raise DriftbayesError(
-            f"no two particles are seen at the same time, so {model} cannot tell what they share; "
-            "leave +common out"
+            f"{model} needs particles observed at the same time to estimate their common motion, "
+            "and there are none; omit +common"
         )
     for block in blocks:
         if not _is_simultaneous(block):

@@ -236,7 +236,7 @@ class AbstractModel(eqx.Module):
             numbers: `trajectory_numbers` of each parameter value, along the first axis.
             forms: Gaussian terms summed over axes, (point, component, ...).
         """
-        raise DriftbayesError(f"{self.name} does not judge every trajectory by itself")
+        raise DriftbayesError(f"{self.name} has no separate density for each trajectory")
 
     def tail_weight(self) -> ScalarLike:
         r"""Weight w in the sum of $\ln(1 + w |e|^2/v)$ over innovations e; 0 without tails."""

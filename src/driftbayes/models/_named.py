@@ -176,7 +176,7 @@ def model_named(
     unsummable = [model for model in plain if model.kind in ("sde", "jumps")]
     if len(plain) > 1 and unsummable:
         what = "an SDE" if unsummable[0].kind == "sde" else unsummable[0].name
-        msg = f"{what} cannot be a part of a sum such as {text!r}; compare it by itself"
+        msg = f"{what} cannot be a part of a sum such as {text!r}; compare it separately"
         raise DriftbayesError(msg)
     model = plain[0]
     if len(plain) > 1:

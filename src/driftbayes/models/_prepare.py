@@ -211,16 +211,16 @@ def check_summable(needs: Needs) -> int:
     reason = "must know where steps begin" if needs.positions else ""
     if needs.kind not in ("summed", "channels"):
         units = {
-            "trajectories": "each trajectory by itself",
-            "steps": "each step by itself",
-            "jumps": "each step by itself",
-            "sde": "each trajectory by itself",
+            "trajectories": "each trajectory separately",
+            "steps": "each step separately",
+            "jumps": "each step separately",
+            "sde": "each trajectory separately",
         }
-        reason = f"judges {units.get(needs.kind, 'all particles together')}"
+        reason = f"has a density for {units.get(needs.kind, 'all particles together')}"
     if reason:
         raise DriftbayesError(
-            f"{needs.model} {reason}, and cannot take data of which only sums are kept; give it a "
-            "part of the data that fits in memory, or choose another option"
+            f"{needs.model} {reason}, and cannot take data of which only sums are kept; use a "
+            "part of the data that fits in memory, or another option"
         )
     return LONG_MEMORY if needs.memory is None else needs.memory
 
@@ -267,8 +267,8 @@ def make_engine(
     way = preparation(data, needs, engine)
     if way.kind == "sde":
         raise DriftbayesError(
-            f"{needs.model} is an SDE, whose likelihood is only estimated: compare, scan and "
-            "simulate take it, and nothing else does; leave it out here"
+            f"{needs.model} is an SDE, whose likelihood is only estimated: only compare, scan and "
+            "simulate take it; omit it here"
         )
     if way.kind == "jumps":
         from driftbayes.likelihood._jumps import JumpEngine, check_jumps

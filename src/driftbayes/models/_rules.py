@@ -17,7 +17,7 @@ OPTIONS: dict[str, str] = {
     "linear": "a mean flow linear in space, shared by all particles, integrated out",
     "common": "a part of the motion is common to all particles",
     "flow": "random increments are correlated in space, as in one flow",
-    "eddies": "the same in two dimensions, free of divergence but for a share",
+    "eddies": "the same in two dimensions, divergence-free except for a share",
     "rotating": "of oscillating velocities in a plane, one sense of rotation for all particles",
     "scatter": "every trajectory has its own diffusivity (superstatistics)",
     "student": "innovations with heavy tails",
@@ -40,13 +40,13 @@ def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> Non
     """
     repeated = [option for option in options if options.count(option) > 1]
     if repeated:
-        raise DriftbayesError(f"option {repeated[0]!r} stands twice in {text!r}; write it once")
+        raise DriftbayesError(f"option {repeated[0]!r} is repeated in {text!r}; give it once")
     if base.kind == "sde" and set(options) - {"noise"}:
         wrong = next(option for option in options if option != "noise")
-        msg = f"{base.name!r} is an SDE, which takes the option 'noise' only, not {wrong!r}"
+        msg = f"{base.name!r} is an SDE and takes only the option 'noise', not {wrong!r}"
         raise DriftbayesError(msg)
     if base.kind == "jumps" and options:
-        msg = f"{base.name!r} takes no options, not even {options[0]!r}; write it by itself"
+        msg = f"{base.name!r} takes no options, got {options[0]!r}; omit it"
         raise DriftbayesError(msg)
     chosen = [option for option in _DATA_OPTIONS if option in options]
     if len(chosen) > 1 and set(chosen) not in _PAIRS:
@@ -54,35 +54,34 @@ def check_options(text: str, base: AbstractModel, options: Sequence[str]) -> Non
         raise DriftbayesError(msg)
     if "anisotropic" in options and "noise" in options:
         raise DriftbayesError(
-            f"noise that is alike on all axes cannot be combined with a tensor in {text!r}; "
-            "leave one out"
+            f"noise that is the same on all axes cannot be combined with a tensor in {text!r}; "
+            "omit one of them"
         )
     for option in ("student", "outliers"):
         lacks_form = not base.has_state_space or (option == "student" and "blur" in options)
         if option in options and lacks_form:
             raise DriftbayesError(
-                f"{option!r} needs a model with a state-space form, which {text!r} has not; leave "
-                "it out"
+                f"{option!r} needs a model with a state-space form, and {text!r} has none; omit it"
             )
     if "outliers" in options and "noise" not in options:
         raise DriftbayesError(
-            f"'outliers' are errors beside those of the other fixes, and {text!r} has none; add "
-            "'+noise'"
+            f"'outliers' needs measurement errors of the other positions, and {text!r} has none; "
+            "add '+noise'"
         )
     can_rotate = "oscillating" in base.name.split("&") and base.has_state_space
     if "rotating" in options and ("blur" in options or not can_rotate):
         raise DriftbayesError(
             "'rotating' is for the model 'oscillating' and its sums with models that have a "
-            f"state-space form, with noise and a mean flow at most, not for {text!r}; leave it out"
+            f"state-space form, with noise and a mean flow at most, not for {text!r}; omit it"
         )
     shared = [option for option in ("flow", "eddies") if option in options]
     if shared and (base.name not in ("brownian", "langevin") or set(options) - {*shared, "noise"}):
         raise DriftbayesError(
             f"{shared[0]!r} is for the models 'brownian' and 'langevin', with noise at most, not "
-            f"for {text!r}; leave it out"
+            f"for {text!r}; omit it"
         )
     if "common" in options and "&" in base.name:
-        msg = f"'common' is for single models, not for the sum {text!r}; leave it out"
+        msg = f"'common' is for single models, not for the sum {text!r}; omit it"
         raise DriftbayesError(msg)
     if "scatter" in options and "noise" in options:
         msg = f"'scatter' scales all of the covariance, noise included, in {text!r}; choose one"

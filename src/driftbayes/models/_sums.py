@@ -143,8 +143,8 @@ def sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DriftbayesError(
-            f"{twice!r} stands twice in {'&'.join(names)!r}, and the two could not be told apart; "
-            "write it once (two Langevin velocities are the model 'two_scale')"
+            f"{twice!r} is repeated in {'&'.join(names)!r}, and the two cannot be distinguished; "
+            "give it once (two Langevin velocities are the model 'two_scale')"
         )
     return Sum(models, tuple(_parameters(models)))
 

@@ -293,7 +293,7 @@ def _check_shared(models: Iterable[AbstractModel]) -> None:
         if not (model.has_state_space and model.observes_position) or "sigma" in model.parameters:
             raise DriftbayesError(
                 f"prediction given others cannot take {model.name}: positions must be exact and "
-                "instantaneous, and the model must have a state-space form; leave it out"
+                "instantaneous, and the model must have a state-space form; omit it"
             )
 
 

@@ -344,7 +344,7 @@ def _check_scorable(hypotheses: Sequence[Hypothesis]) -> None:
         if model.has_many_nodes and not model.observes_position:
             raise DriftbayesError(
                 f"a score cannot take {model.name}: blur without a state-space form takes more "
-                "memory than there is for many sets of trajectories; leave it out"
+                "memory than there is for many sets of trajectories; omit it"
             )
 
 

@@ -39,7 +39,7 @@ _BASES = {
 def n_components(n_dim: int) -> int:
     """Return the number of components of H in two or three dimensions."""
     if n_dim not in _BASES:
-        msg = f"anisotropy needs two or three dimensions, got {n_dim}; leave it out"
+        msg = f"anisotropy needs two or three dimensions, got {n_dim}; omit it"
         raise DriftbayesError(msg)
     return len(_BASES[n_dim])
 

@@ -255,7 +255,7 @@ def mixture_of(model: AbstractModel, n_classes: int) -> AbstractModel:
         n_classes: Number of classes, 2 or more.
     """
     if n_classes < 2:
-        msg = f"a mixture needs two classes or more, got {n_classes}; write *2, or leave it out"
+        msg = f"a mixture needs two classes or more, got {n_classes}; write *2, or omit it"
         raise DriftbayesError(msg)
     return _assemble(model, list(_own(model, n_classes)))
 
