@@ -86,7 +86,7 @@ def test_the_rules_for_priors_hold_for_equations_that_come_with_the_package(foun
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("sde_langevin+mean", "takes the option 'noise' only, not 'mean'"),
+        ("sde_langevin+mean", "takes only the option 'noise', not 'mean'"),
         ("sde_langevin&langevin", "cannot be a part of a sum"),
         ("sde_langevin*2", "must be a model, with noise or blur at most"),
         ("sde_langevn", "did you mean 'sde_langevin'"),
