@@ -4,7 +4,7 @@ __all__ = ["AbstractTarget", "Points", "PosteriorTarget", "components_of", "fini
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,12 @@ from driftbayes.inference._density import Density
 from driftbayes.inference._hypothesis import prior_quantiles
 from driftbayes.inference._newton import Components, covariance
 from driftbayes.inference._search import Modes
+
+# The checks of annotations at run time know a class only as a whole.
+if TYPE_CHECKING:
+    from typing import Self
+else:
+    Self = Any
 
 # Largest standard deviation of a Gaussian at a mode: flat directions would be wider.
 _MAX_WIDTH = 3.0
