@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.fft import next_fast_len
 
 from driftbayes._magnitudes import whole
 from driftbayes._typing import FloatArray, IntArray
@@ -128,11 +127,17 @@ def autocorrelate(
     n_times = weights.shape[1]
     n_lags = min(n_lags, n_times)
     # Padded by the largest lag to avoid wrapping around.
-    n = next_fast_len(n_times + n_lags - 1, real=True)
+    n = _fast_length(n_times + n_lags - 1)
     power = (np.abs(np.fft.rfft(values, n, axis=-1)) ** 2).sum(axis=1)
     weight_power = np.abs(np.fft.rfft(weights, n, axis=-1)) ** 2
     products = np.fft.irfft(power, n, axis=-1)[:, :n_lags]
     return products, np.fft.irfft(weight_power, n, axis=-1)[:, :n_lags]
+
+
+def _fast_length(n: int) -> int:
+    """Return the next length with prime factors 2, 3 and 5 only, without importing scipy.fft."""
+    odd = (3**i * 5**j for i in range(20) for j in range(14))
+    return min(m << (-(-n // m) - 1).bit_length() for m in odd)
 
 
 # Steps longer than this multiple of the typical one are gaps: their mean velocity is uninformative,
