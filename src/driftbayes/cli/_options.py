@@ -350,19 +350,22 @@ def _parse_missing(text: str | None) -> tuple[float, ...] | None:
 
 def analysis(args: argparse.Namespace) -> dict[str, Any]:
     """Return models, priors, method and displacements, by the names of `workflow.compare`."""
-    from driftbayes.inference import as_method
-    from driftbayes.workflow import Cut
+    from driftbayes.data._sampling import Cut
 
     check_seed(args.seed)
     if args.method.partition(":")[0] != "laplace":
         refuse(args, "--coords", because="--coords is an option of --method laplace")
-    options = {
+    options: dict[str, Any] = {
         "models": args.models,
         "priors": parse_priors(args.prior),
         "scales": scales(args),
-        "method": as_method(args.method, coords=args.coords),
+        "method": args.method,
         "seed": args.seed,
     }
+    if args.method != "auto":
+        from driftbayes.inference import as_method
+
+        options["method"] = as_method(args.method, coords=args.coords)
     if args.weighs_models:
         options["prior_probabilities"] = _model_prior(args)
     else:

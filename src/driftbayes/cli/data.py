@@ -122,21 +122,25 @@ def _dependence(args: argparse.Namespace) -> int:
         raise DriftbayesError(msg)
     given = _options.analysis(args)
     tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes import workflow
-    from driftbayes.comparison import dependence
-    from driftbayes.workflow._sharing import models_at
-
     replicates = None
     if args.bootstrap is None:
+        from driftbayes.comparison import dependence
+
         result = dependence(tracks, tau)
     else:
+        _jax.prepare_jax()
+        from driftbayes import workflow
+
         how: dict[str, Any] = {"n_replicates": args.bootstrap, "units": args.draw}
         how |= {n: given[n] for n in ("models", "priors", "scales", "method", "seed")}
         with _console.stage("bootstrap"):
             replicates = workflow.bootstrap(tracks, tau, **how)
         result = replicates.dependence
-    models = models_at(tracks, result.tau, names, result.options) if result.options else []
+    models = []
+    if result.options:
+        from driftbayes.workflow._sharing import models_at
+
+        models = models_at(tracks, result.tau, names, result.options)
     command = _options.offer_models(args, models, command="compare") if models else ""
     if args.json:
         drawn = {} if replicates is None else {"bootstrap": replicates.to_json()}
