@@ -253,7 +253,7 @@ def test_others_tell_where_a_lost_particle_is(ask, lost_csv, tmp_path):
     paths = read_trajectories(output)
     assert set(paths.ids.astype(str)) == {f"e/{member}" for member in range(20)}
     text = ask(*question).out
-    for word in ("Lost particles", "still observed", "95 % alone", "ratio"):
+    for word in ("lost particles", "still observed", "95 % alone", "ratio"):
         assert word in text
     assert len([line for line in text.splitlines() if line.split()[:1] == ["e"]]) == 3
 
