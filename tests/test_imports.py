@@ -1,4 +1,4 @@
-"""The package is a house of floors: nothing imports from a floor above its own."""
+"""The packages form layers: nothing imports from a layer above its own."""
 
 import ast
 import textwrap
@@ -9,7 +9,7 @@ from pathlib import Path
 import driftbayes
 
 ROOT = Path(driftbayes.__file__).parent
-FLOORS = [
+LAYERS = [
     {"_aliases", "errors", "_typing", "_jax_typing", "_precision", "_representation"},
     {"_magnitudes", "_version"},
     {"_processes"},
@@ -32,12 +32,12 @@ FLOORS = [
     {"explore"},
     {"cli"},
 ]
-FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names}
-# Side rooms: they stand on the floor of the trajectories, and open only to the comparison and
-# to those above it.
-SIDE_ROOMS = {"diagnostics", "turbulence"}
-# The front door (__init__) names all; `__main__` is the way in from the command line.
-DOORS = {"__init__", "__main__"}
+LAYER = {name: layer for layer, names in enumerate(LAYERS) for name in names}
+# They import only up to the layer of the trajectories, and are imported only from the comparison
+# on.
+SIDE_PACKAGES = {"diagnostics", "turbulence"}
+# `__init__` names all; `__main__` runs the command line.
+ENTRY_POINTS = {"__init__", "__main__"}
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -71,14 +71,14 @@ def imported(path):
                 yield "_version" if parts[1:2] == ["__version__"] else parts[1]
 
 
-def may_see(room, other):
-    if other == room:
+def may_see(package, other):
+    if other == package:
         return True
-    if room in SIDE_ROOMS:
-        return FLOOR.get(other, 99) <= FLOOR["data"]
-    if other in SIDE_ROOMS:
-        return FLOOR[room] >= FLOOR["comparison"]
-    return other in FLOOR and FLOOR[other] <= FLOOR[room]
+    if package in SIDE_PACKAGES:
+        return LAYER.get(other, 99) <= LAYER["data"]
+    if other in SIDE_PACKAGES:
+        return LAYER[package] >= LAYER["comparison"]
+    return other in LAYER and LAYER[other] <= LAYER[package]
 
 
 # Of `testing`, those that build on the package; what it is checked against must not.
@@ -87,23 +87,23 @@ BUILT_ON_THE_PACKAGE = {"strategies", "targets", "models", "known_fields", "fiel
 
 def forbidden_imports(path):
     """Packages that a file imports and must not."""
-    room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    package = path.relative_to(ROOT).parts[0].removesuffix(".py")
     seen = set(imported(path))
-    if room in DOORS or (room == "testing" and path.stem in BUILT_ON_THE_PACKAGE):
+    if package in ENTRY_POINTS or (package == "testing" and path.stem in BUILT_ON_THE_PACKAGE):
         return set()
-    if room == "testing":
+    if package == "testing":
         return seen - {"testing"}
-    return {other for other in seen if not may_see(room, other)}
+    return {other for other in seen if not may_see(package, other)}
 
 
-def test_no_file_imports_from_a_floor_above():
+def test_no_file_imports_from_a_layer_above():
     found = {str(path.relative_to(ROOT)): forbidden_imports(path) for path in FILES}
     assert {name: names for name, names in found.items() if names} == {}
 
 
-def test_every_room_has_a_floor():
-    rooms = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES}
-    assert rooms - SIDE_ROOMS - DOORS - {"testing"} <= FLOOR.keys()
+def test_every_package_has_a_layer():
+    packages = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES}
+    assert packages - SIDE_PACKAGES - ENTRY_POINTS - {"testing"} <= LAYER.keys()
 
 
 def module_of(path):
@@ -127,7 +127,7 @@ def modules_imported(path):
 
 def test_no_module_imports_itself_through_others():
     graph = {name: set(modules_imported(path)) - {name} for name, path in MODULES.items()}
-    # The front door names all.
+    # `__init__` names all.
     graph.pop("driftbayes")
     tuple(TopologicalSorter(graph).static_order())
 

@@ -1,4 +1,4 @@
-"""Any method through one door: the same record, the exact answer within its error."""
+"""Every method returns the same record, the exact answer within its error."""
 
 import json
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from belt import ragged_tracks, write_parcels_zarr, write_time_major
-from doors import doors
 from pace import slowly
+from sockets import open_sockets
 
 from driftbayes.errors import DriftbayesWarning
 from driftbayes.models import MODELS, model_named
@@ -56,7 +56,7 @@ def kill_one(killed):
     killed.append(found[0].pid)
 
 def run(path, count, deed):
-    from doors import doors
+    from sockets import open_sockets
     expected = sums(path, {"threads": 1})
     killed, told, seen = [], [], []
 
@@ -65,7 +65,7 @@ def run(path, count, deed):
         if stage != "blocks":
             return
         if deed != "kill at the start" and not killed:
-            seen.append([doors(one) for one in (psutil.Process(), *workers())])
+            seen.append([open_sockets(one) for one in (psutil.Process(), *workers())])
         if deed == "kill in the middle" and not killed:
             kill_one(killed)
 
@@ -141,7 +141,7 @@ def test_nobody_can_connect_to_a_worker_and_one_that_is_killed_is_replaced(tmp_p
     def look(stage, done, total):
         if stage == "blocks" and not killed:
             found = [one for one in workers_of(os.getpid()) if one.pid not in others]
-            assert [doors(one) for one in found] == [[], []]
+            assert [open_sockets(one) for one in found] == [[], []]
             found[0].send_signal(signal.SIGKILL)
             killed.append(found[0].pid)
 
@@ -241,12 +241,12 @@ def seen_workers(process, number):
     return found
 
 
-def test_the_looking_finds_doors_that_are_open(tmp_path):
+def test_open_sockets_are_found(tmp_path):
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as local:
         tcp.bind(("127.0.0.1", 0))
         tcp.listen()
-        local.bind(str(tmp_path / "door"))
-        assert len(doors(psutil.Process())) >= 2
+        local.bind(str(tmp_path / "socket"))
+        assert len(open_sockets(psutil.Process())) >= 2
 
 
 @pytest.mark.slow

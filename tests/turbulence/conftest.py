@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="module")
 def usual_promotion():
-    """JAX's own rules of promotion, which users have, instead of the stricter ones of the house."""
+    """JAX's own rules of promotion, which users have, instead of stricter ones."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 

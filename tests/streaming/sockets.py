@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 
 
-def doors(process):
+def open_sockets(process):
     """Sockets of a process that another could connect to, or find by a name."""
     found = [
         one.laddr
