@@ -62,6 +62,8 @@ _PAIRS = re.compile(
 # Numbers and dates with a hyphen, at which a line must not break.
 _WHOLE = re.compile(r"(?<![\d.])\d[\d.]{0,8}e-\d+|\d{4}-\d\d-\d\d(T[\d:]+)?")
 _NBSP = "\u00a0"
+# Parts of a report that are computed only on request.
+_REQUESTED = {"pairs": "Pairs of particles were", "forecasts": "Forecasts were"}
 # First characters by which a file of numbers is recognised.
 _CSV_START = re.compile(rb"report,tau,model,parameter,field,at,value\r?\n")
 _JSON_START = re.compile(rb'\[\s*\{\s*"report": "[0-9a-f]{16}",')
@@ -206,7 +208,7 @@ def build_report(
         "report.html",
         **{"heading": heading, "source": source, "origin": origin_facts(origin)},
         **{"scan": scan, "first": first},
-        **{"taus": taus, "tables": tables, "panels": panels, "sections": sections, "time": time},
+        **{"taus": taus, "tables": tables, "panels": panels, "sections": sections},
         n_particles=[comparison.n_particles for comparison in scan.comparisons],
         n_displacements=[comparison.n_displacements for comparison in scan.comparisons],
         seconds=lambda value: readable_time(value, "s"),
@@ -280,6 +282,9 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
         sentences.append(f"Pairs of particles: {' '.join(pair_sentences(examination.pairs))}")
     if examination.backtest is not None:
         sentences.append(f"Forecasts from earlier times: {examination.backtest.verdict}.")
+    for part, words in _REQUESTED.items():
+        if part in examination.skipped:
+            sentences.append(f"{words} not computed: {examination.skipped[part]}.")
     for prior in examination.sensitivity.values():
         pairs = [f"ln K({p})" for p in prior.log_bayes_factors if prior.verdict_changes(p)]
         if pairs:
@@ -352,6 +357,13 @@ def _paired(examination: Examination) -> dict[str, Any]:
 def _recommended(scan: Scan) -> dict[str, Any]:
     """Return parameters and code for simulators, or the reason why there are none."""
     recommended, code, reason = None, "", ""
+    if uses_all_fixes(scan):
+        reason = (
+            "irregular times cannot be scanned over τ, so the consistency of the parameters is not "
+            "known; run `driftbayes recommend FILE --tau all --horizon T`, where T is the time "
+            "scale of your simulation"
+        )
+        return {"recommended": None, "code": "", "reason": reason}
     try:
         recommended = recommend(scan.to_dataset())
         code = export(recommended, "parcels")
