@@ -132,9 +132,10 @@ def test_what_cannot_be_drawn_is_told_and_the_scores_stay():
     assert "two dimensions" in more.skipped["forecasts"]
     assert "two dimensions" in build_report(scan, examination=more).html
     # In the terminal too, for a reader who asked for forecasts.
-    told = [text for text in verdict(scan, more) if text.startswith("Forecasts were not computed")]
-    assert len(told) == 1
-    assert "two dimensions" in told[0]
+    (told,) = (text for text in verdict(scan, more) if text.startswith("Search areas were not"))
+    assert "two dimensions" in told
+    alone = replace(more, backtest=None)
+    assert any(text.startswith("Forecasts were not computed: ") for text in verdict(scan, alone))
 
 
 def test_areas_are_in_the_unit_of_the_largest(made):

@@ -62,8 +62,6 @@ _PAIRS = re.compile(
 # Numbers and dates with a hyphen, at which a line must not break.
 _WHOLE = re.compile(r"(?<![\d.])\d[\d.]{0,8}e-\d+|\d{4}-\d\d-\d\d(T[\d:]+)?")
 _NBSP = "\u00a0"
-# Parts of a report that are computed only on request.
-_REQUESTED = {"pairs": "Pairs of particles were", "forecasts": "Forecasts were"}
 # First characters by which a file of numbers is recognised.
 _CSV_START = re.compile(rb"report,tau,model,parameter,field,at,value\r?\n")
 _JSON_START = re.compile(rb'\[\s*\{\s*"report": "[0-9a-f]{16}",')
@@ -282,9 +280,15 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
         sentences.append(f"Pairs of particles: {' '.join(pair_sentences(examination.pairs))}")
     if examination.backtest is not None:
         sentences.append(f"Forecasts from earlier times: {examination.backtest.verdict}.")
-    for part, words in _REQUESTED.items():
-        if part in examination.skipped:
-            sentences.append(f"{words} not computed: {examination.skipped[part]}.")
+    if "pairs" in examination.skipped:
+        sentences.append(f"Pairs of particles were not compared: {examination.skipped['pairs']}.")
+    if "forecasts" in examination.skipped:
+        words = "Forecasts were not computed"
+        if examination.backtest is not None:
+            words = "Search areas were not computed"
+        elif examination.regions is not None:
+            words = "Forecasts from earlier times were not scored"
+        sentences.append(f"{words}: {examination.skipped['forecasts']}.")
     for prior in examination.sensitivity.values():
         pairs = [f"ln K({p})" for p in prior.log_bayes_factors if prior.verdict_changes(p)]
         if pairs:
