@@ -43,7 +43,7 @@ def _add_sensitivity(parser: Parser) -> None:
     parser.add_options(
         "--factors LOW:HIGH:N<=1/16:16:17>  factors of the prior scales, logarithmically spaced"
     )
-    _options.add_figure(parser)
+    _options.add_figure(parser, "write a figure of ln K of the first two models")
     parser.add_old_names("--figure", "-o", "--output")
     _options.add_json(parser)
 
