@@ -24,6 +24,9 @@ def _add_check(parser: Parser) -> None:
 def _check(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
     _options.check_seed(args.seed)
+    from driftbayes.checks._check import check_replicas
+
+    check_replicas(args.replicas, "--replicas")
     with _console.progress_bar() as progress:
         tracks = _options.read_large(args, progress, sums=False)
         _jax.prepare_jax()
