@@ -3,6 +3,7 @@
 import csv
 import json
 from itertools import combinations, pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import driftbayes as db
 from driftbayes._kernels.segments import log_bessel_k
 from driftbayes._representation import card_text, describe
 from driftbayes.changes import _tables as tables
-from driftbayes.changes._posterior import segment_track
+from driftbayes.changes._posterior import most_likely_to_change, segment_track
 from driftbayes.changes._tables import Run, segment_model
 from driftbayes.cli.main import main
 from driftbayes.data import Displacements, Trajectories
@@ -493,3 +494,13 @@ def test_a_result_is_found_by_id_and_shows_itself(file):
     frame = result.to_dataframe()
     assert list(frame["track"]) == ["p0", "p1", "p1", "p2", "p2"]
     assert len(result.plot(tracks=["p1"]).axes) == 3
+
+
+def test_rounding_does_not_choose_the_tracks_most_likely_to_change():
+    def track(any_change, log_no_change):
+        return SimpleNamespace(any_change=any_change, log_no_change=log_no_change)
+
+    # The second and third probabilities of no change are e^-80 and e^-40.
+    tracks = [track(0.3, np.log(0.7)), track(1 - 2e-16, -80.0), track(1.0, -40.0), track(0.6, -0.9)]
+    assert most_likely_to_change(tracks, 1) == [1]
+    assert most_likely_to_change(tracks, 3) == [1, 2, 3]

@@ -71,4 +71,4 @@ def test_slips_are_told_in_one_sentence(ask, question, change, message):
 def test_too_few_replicas_are_refused(ask, question):
     answer = ask(*question, "--replicas", "5")
     assert answer.code == 2
-    assert "n_replicas must be a whole number, 100 or more" in answer.err
+    assert "--replicas must be a whole number, 100 or more" in answer.err

@@ -62,7 +62,7 @@ def test_the_name_is_checked_before_the_work(ask, tracks_csv, tmp_path):
 def test_too_few_replicas_are_refused_before_the_work(ask, tracks_csv, tmp_path):
     answer = ask("report", tracks_csv, "-o", tmp_path / "r.html", "--replicas", "10")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "n_replicas must be a whole number, 100 or more" in answer.err
+    assert "--replicas must be a whole number, 100 or more" in answer.err
     assert not list(tmp_path.iterdir())
 
 

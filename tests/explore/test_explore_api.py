@@ -257,6 +257,14 @@ def test_the_verdict_corrects_for_particles_that_move_together(client):
     assert any("particles move together" in text for text in found["warnings"])
 
 
+def test_the_spread_is_drawn_in_the_unit_of_the_slider(client):
+    table = "id,time,x\n" + "".join(f"a,{3600 * i},{i % 3}\n" for i in range(60))
+    _, card = client.upload({"t.csv": table.encode()}, "--units m,s")
+    assert card["tau_texts"][0] == "1 h"
+    _, found = client.ask("compare", {"data": card["data"], "tau": 0, **CHOSEN})
+    assert "time τ (h)" in found["fits"]["svg"]
+
+
 # Simulating
 
 

@@ -13,12 +13,14 @@ from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 
 from driftbayes._representation import Curve, Panel, colours_of
+from driftbayes.comparison import PriorSensitivity
 from driftbayes.inference import QUANTILES
 from driftbayes.io import read_dataset, write_scan
 from driftbayes.plots.scan import (
     plot_log_bayes_factor,
     plot_log_occam_factor,
     plot_parameter,
+    plot_prior_sensitivity,
 )
 from driftbayes.plots.style import COLOURS, GUIDE, MORE_COLOURS, draw_panel
 
@@ -246,3 +248,32 @@ def test_a_panel_is_drawn_as_it_is_described():
     assert_array_equal(np.isfinite(heavy.get_ydata()), strong)
     assert line(ax, "data").get_linestyle() == "None"
     assert band(ax) == (1.0, 12.0)
+
+
+def test_a_logarithmic_axis_with_one_power_of_ten_has_more_labels():
+    x = np.array([1.0, 2.0, 4.0])
+    cases = (
+        ((30.0, 100.0, 400.0), {"50", "100", "200"}),
+        ((3e-5, 1e-4, 4e-4), {"10^{-4}", "2\\times10^{-4}"}),
+        ((0.75, 1.0, 1.3), {"0.75", "0.90", "1.20"}),
+    )
+    for values, expected in cases:
+        y = np.array(values)
+        panel = Panel("a", "A", x, "τ (s)", "k", [Curve("m", "langevin", y)], ("log",))
+        ax = draw_panel(panel)
+        ax.figure.canvas.draw()
+        low, high = ax.get_ylim()
+        labels = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+        shown = [label.get_text() for at, label in labels if low <= at <= high]
+        assert all(any(part in text for text in shown) for part in expected)
+
+
+def test_the_label_of_ln_k_names_models_whose_initials_are_ambiguous():
+    factors, zeros = np.array([0.5, 1.0, 2.0]), np.zeros((3, 3))
+    groups = (("k", "sigma"), ("k",), ("sigma",))
+    pair = "langevin+noise:langevin"
+    result = PriorSensitivity(factors, groups, {pair: zeros}, {pair: zeros}, 1.0, "exact")
+    ax = plot_prior_sensitivity(result)
+    assert ax.get_ylabel() == "ln K(langevin+noise:langevin)"
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["indistinguishable", "all: k, σ", "k", "σ"]

@@ -12,7 +12,7 @@ import driftbayes as db
 from driftbayes.cli.main import main
 from driftbayes.prediction.regions import search_regions
 from driftbayes.report import build_report, examine
-from driftbayes.report._forecasts import forecast_tables
+from driftbayes.report._forecasts import forecast_tables, region_table
 from driftbayes.report._page import verdict
 from driftbayes.report._svg import page_colours
 from driftbayes.report._tracks import trajectories_svg
@@ -131,6 +131,22 @@ def test_what_cannot_be_drawn_is_told_and_the_scores_stay():
     assert more.backtest is not None
     assert "two dimensions" in more.skipped["forecasts"]
     assert "two dimensions" in build_report(scan, examination=more).html
+    # In the terminal too, for a reader who asked for forecasts.
+    (told,) = (text for text in verdict(scan, more) if text.startswith("Search areas were not"))
+    assert "two dimensions" in told
+    alone = replace(more, backtest=None)
+    assert any(text.startswith("Forecasts were not computed: ") for text in verdict(scan, alone))
+
+
+def test_areas_are_in_the_unit_of_the_largest(made):
+    *_, more = made
+    small, large = (np.full((6, 1, 2), area) for area in (1e5, 6e7))
+    regions = replace(
+        more.regions, areas=np.concatenate([small, large], 1), length_unit="m", time_unit="h"
+    )
+    table = region_table(regions)
+    assert table.columns[1] == "50 % area (km²)"
+    assert [row[1] for row in table.rows] == ["0.1", "60"]
 
 
 @pytest.mark.parametrize(

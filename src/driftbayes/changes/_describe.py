@@ -18,7 +18,7 @@ from driftbayes._representation import (
     with_unit,
 )
 from driftbayes.changes._analysis import Segments
-from driftbayes.changes._posterior import TrackSegments
+from driftbayes.changes._posterior import TrackSegments, most_likely_to_change
 from driftbayes.data._units import readable, readable_unit
 
 _MAX_TRACKS = 20
@@ -57,8 +57,7 @@ def describe_segments(result: Segments) -> Card:
     if result.n_short:
         facts.insert(2, ("too short", f"{result.n_short:,} tracks with fewer than two steps"))
     # The tracks most likely to change, in file order.
-    order = np.argsort([-track.any_change for track in result.tracks], kind="stable")
-    shown = [result.tracks[i] for i in sorted(order[:_MAX_TRACKS])]
+    shown = [result.tracks[i] for i in most_likely_to_change(result.tracks, _MAX_TRACKS)]
     tables = (_track_table(result, shown), _segment_table(result, shown))
     coarse = [track for track in result.tracks if track.spacing > 1]
     warnings = []

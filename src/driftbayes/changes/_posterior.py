@@ -6,8 +6,9 @@ observed at the candidates. Sums over all segmentations are exact (Fearnhead 200
 Computing 16, 203) and take M²/2 terms for M candidates.
 """
 
-__all__ = ["TrackSegments", "segment_track"]
+__all__ = ["TrackSegments", "most_likely_to_change", "segment_track"]
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -98,6 +99,18 @@ class TrackSegments:
     def log_bayes_factor(self) -> float:
         """Ln K of at least one change over none."""
         return log_bayes_factor(self.any_change, self.log_no_change, self.log_prior_no_change)
+
+
+def most_likely_to_change(tracks: Sequence[TrackSegments], n_most: int) -> list[int]:
+    """Return the indices of the tracks most likely to change, in the order of the tracks.
+
+    Probabilities near 1 are compared by that of no change, which rounding does not hide.
+    """
+    log_none = [
+        track.log_no_change if track.any_change > 0.5 else np.log1p(-track.any_change)
+        for track in tracks
+    ]
+    return sorted(np.argsort(log_none, kind="stable")[:n_most].tolist())
 
 
 def log_bayes_factor(changed: float, log_none: float, log_prior_none: float) -> float:

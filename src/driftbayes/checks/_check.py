@@ -287,11 +287,16 @@ class FitCheck(Described):
         }
 
 
-def check_replicas(n_replicas: int) -> None:
-    """Refuse too few replicas."""
-    if whole(n_replicas, "n_replicas") < _MIN_REPLICAS:
+def check_replicas(n_replicas: int, name: str = "n_replicas") -> None:
+    """Refuse too few replicas.
+
+    Args:
+        n_replicas: Number of replicas.
+        name: Name of the argument or option.
+    """
+    if whole(n_replicas, name) < _MIN_REPLICAS:
         raise DriftbayesError(
-            f"n_replicas must be a whole number, {_MIN_REPLICAS} or more, for a p-value below "
+            f"{name} must be a whole number, {_MIN_REPLICAS} or more, for a p-value below "
             f"{number(LEVEL, 6)}; got {n_replicas}"
         )
 

@@ -17,15 +17,15 @@ _TITLES = {
     "fit": ("best-fitting parameters", "pull of the data, in sd"),
     "mean": ("mean displacement", "deviation, in sd"),
     "msd": ("mean square displacement", "over median replica"),
-    "autocovariance": ("autocovariance of steps", "over the variance"),
+    "autocovariance": ("autocovariance", "over the variance"),
     "kurtosis": ("kurtosis", "3 for a Gaussian"),
-    "distribution": ("steps beyond a size", "over median replica"),
-    "particles": ("spread between particles", "relative mean square"),
-    "together": ("correlation of particles", "mean over pairs"),
+    "distribution": ("distribution", "over median replica"),
+    "particles": ("differences between particles", "relative mean square"),
+    "together": ("independence of particles", "mean over pairs"),
     "axes": ("innovations: isotropy", "deviation, in sd"),
     "innovation_shape": ("innovations: shape", "deviation, in sd"),
-    "innovation_whiteness": ("innovations: correlation", ""),
-    "innovation_particles": ("innovations: particles", "spread, 1 by chance"),
+    "innovation_whiteness": ("innovations: whiteness", "correlation"),
+    "innovation_particles": ("innovations: spread", "1 by chance"),
 }
 # Values of different kinds, shown in units of the half width of their band.
 _IN_SD = ("mean", "axes", "innovation_shape")

@@ -89,10 +89,13 @@ def quantities(layout: Layout) -> list[Quantity]:
     if layout.n_dim > 1:
         pairs = [(i + 1, j + 1) for i, j in _axis_pairs(layout.n_dim)]
         places = tuple(
-            f"variance along axis {i}" if i == j else f"covariance of axes {i} and {j}"
+            f"variance along axis {i} over the mean, minus 1"
+            if i == j
+            else f"covariance of axes {i} and {j} over the mean variance"
             for i, j in pairs
         )
-        words, about = "the isotropy of the innovations", ", ".join(f"{i}{j}" for i, j in pairs)
+        words = "the isotropy of the innovations"
+        about = ", ".join(f"axis {i}" if i == j else f"axes {i}–{j}" for i, j in pairs)
         found.append(_by_place("axes", words, about, places))
     shape = ("skewness", "kurtosis")
     words = "the shape of the innovations"

@@ -24,6 +24,9 @@ def _add_check(parser: Parser) -> None:
 def _check(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
     _options.check_seed(args.seed)
+    from driftbayes.checks._check import check_replicas
+
+    check_replicas(args.replicas, "--replicas")
     with _console.progress_bar() as progress:
         tracks = _options.read_large(args, progress, sums=False)
         _jax.prepare_jax()
@@ -43,7 +46,7 @@ def _add_sensitivity(parser: Parser) -> None:
     parser.add_options(
         "--factors LOW:HIGH:N<=1/16:16:17>  factors of the prior scales, logarithmically spaced"
     )
-    _options.add_figure(parser)
+    _options.add_figure(parser, "write a figure of ln K of the first two models")
     parser.add_old_names("--figure", "-o", "--output")
     _options.add_json(parser)
 

@@ -62,7 +62,7 @@ def _report(args: argparse.Namespace) -> int:
     if args.replicas != 0:
         from driftbayes.checks._check import check_replicas
 
-        check_replicas(args.replicas)
+        check_replicas(args.replicas, "--replicas")
     source, tracks = _load(args)
     _jax.prepare_jax()
     from driftbayes.workflow import write_report

@@ -14,7 +14,7 @@ from driftbayes._typing import FloatArray
 from driftbayes.comparison import Comparison, HypothesisSet, make_hypotheses
 from driftbayes.comparison._hypotheses import ADVICE
 from driftbayes.data._trajectories import Trajectories
-from driftbayes.data._units import readable_time
+from driftbayes.data._units import readable_time, readable_unit
 from driftbayes.diagnostics import data_scales
 from driftbayes.errors import DriftbayesError
 from driftbayes.explore.dataset import DataSet
@@ -131,7 +131,7 @@ def comparison_answer(
                 "behind": _finite(e.log_evidence - best),
                 "probability": _finite(found.probabilities[e.name]),
                 "label": f"{number(found.probabilities[e.name], 3)} · "
-                + ("best" if e.log_evidence == best else f"ln K {e.log_evidence - best:.1f}"),
+                + ("best" if e.log_evidence == best else f"ln K {_difference(e, best)}"),
             }
             for e in evidences
         ],
@@ -168,6 +168,12 @@ def _commands(data: DataSet, request: CompareRequest, tau: float) -> list[str]:
     return [*([data.made_by] if data.made_by else []), line]
 
 
+def _difference(evidence: Evidence, best: float) -> str:
+    """Format ln K against the best model; one digit would round a small one to zero."""
+    value = evidence.log_evidence - best
+    return f"{value:.1f}" if abs(value) >= 0.95 else number(value, 2)
+
+
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
@@ -192,11 +198,13 @@ def fits_panel(data: DataSet, hypotheses: Sequence[Hypothesis], found: Compariso
         spread = model_spread(hypothesis, record, taus, data.trajectories)
         curves.append(Curve(hypothesis.name, hypothesis.name, spread, kind="plain"))
     length, time = data.trajectories.length_unit, data.trajectories.time_unit
+    # In the unit of the slider and of the scan.
+    per_time, shown_time = readable_unit(taus, time)
     return Panel(
         "fits",
-        "Mean square displacement",
-        taus,
-        with_unit("time τ", time),
+        "Mean square displacement over 2τ",
+        taus * per_time,
+        with_unit("time τ", shown_time),
         f"⟨Δx²⟩ / 2τ ({length or 'length'}²/{time or 'time'})",
         curves,
         ("log", "linear"),

@@ -63,6 +63,8 @@ def presence_figure(presence: PresenceMap) -> "Figure":
         low, high = (f"{100 * level:g} %" for level in LEVELS)
         lines = f"; lines: regions of {low} (white) and {high} (black)"
         words = "+: last positions" + (lines if min(density[0].shape) > 1 else "")
+        # One panel is narrower than the line.
+        words = words.replace("; ", "\n") if n == 1 else words
         figure.suptitle(words, fontsize=8.5)
         figure.colorbar(mesh, ax=axes, label=with_unit("probability density", square))
     return figure

@@ -13,12 +13,15 @@ __all__ = [
     "sensitivity_figure",
 ]
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from driftbayes._representation import number
 from driftbayes.comparison._describe_scan import as_scan, scan_panels
+from driftbayes.errors import DriftbayesError
 from driftbayes.plots._panels import fill_axes
 from driftbayes.plots.style import (
     COLUMN,
@@ -152,11 +155,9 @@ def plot_prior_sensitivity(
     """
     from matplotlib.ticker import FuncFormatter, LogLocator
 
-    from driftbayes.models import MODELS
-
-    known = {n: p.symbol for model in MODELS.values() for n, p in model.parameters.items()}
     with journal_axes(ax) as ax:
         name = pair or next(iter(result.log_bayes_factors))
+        known = _symbols(dict.fromkeys(":".join(result.log_bayes_factors).split(":")))
         values, errors = result.log_bayes_factors[name], result.log_bayes_factor_errs[name]
         ax.axhspan(-1, 1, color=GUIDE, alpha=0.15, lw=0, label="indistinguishable")
         colours = (INK, *MORE_COLOURS)
@@ -189,9 +190,20 @@ def sensitivity_figure(result: "PriorSensitivity") -> "Figure":
 
 
 def log_factor_label(pair: str) -> str:
-    """Label an axis of ln K of two models by their initials."""
-    initials = ",".join(part[0].upper() for part in pair.split(":"))
-    return rf"$\ln K_{{{initials}}}$"
+    """Label an axis of ln K of two models; with the paper's initials for its two models."""
+    return r"$\ln K_{L,B}$" if pair == "langevin:brownian" else f"ln K({pair})"
+
+
+def _symbols(models: Iterable[str]) -> dict[str, str]:
+    """Return the symbols of the parameters of models; a model of one's own has none."""
+    from driftbayes.models import MODELS, model_named
+
+    symbols: dict[str, str] = {}
+    for model in (*MODELS, *models):
+        with suppress(DriftbayesError):
+            found = model_named(model, MODELS).parameters
+            symbols |= {name: parameter.symbol for name, parameter in found.items()}
+    return symbols
 
 
 def _colour(dataset: "xr.Dataset", model: str) -> str:

@@ -38,12 +38,12 @@ def plot_segments(
         >>> db.plot_segments(found, [0]).savefig("segments.png")
     """
     from driftbayes.changes._analysis import Segments
+    from driftbayes.changes._posterior import most_likely_to_change
 
     expect(result, Segments, "result", "Segments, as tracks.segments() returns them")
     ids = [track.id for track in result.tracks]
     if tracks is None:
-        order = np.argsort([-track.any_change for track in result.tracks], kind="stable")
-        chosen = sorted(int(i) for i in order[:_MAX_TRACKS])
+        chosen = most_likely_to_change(result.tracks, _MAX_TRACKS)
     else:
         chosen = [ids.index(result[track].id) for track in tracks]
     name = result.names[0] if parameter is None else parameter

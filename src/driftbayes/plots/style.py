@@ -166,8 +166,40 @@ def draw_panel(
             ax.set_ylim(min(2 * low, -1), max(2 * high, 1))
         else:
             ax.set_yscale(scale)
+        if scale == "log":
+            _label_short_range(ax)
         ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
     return ax
+
+
+def _label_short_range(ax: "Axes") -> None:
+    """Label 1, 2 and 5, or evenly, a logarithmic y axis with less than two powers of ten."""
+    from matplotlib.ticker import (
+        FormatStrFormatter,
+        LogFormatterSciNotation,
+        LogLocator,
+        MaxNLocator,
+        NullFormatter,
+        NullLocator,
+        ScalarFormatter,
+    )
+
+    low, high = ax.get_ylim()
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    inside = [low <= power <= high for power in powers]
+    labelled = np.outer(powers, (1.0, 2.0, 5.0))
+    if sum(inside) > 1:
+        return
+    if np.sum((labelled >= low) & (labelled <= high)) < 2:
+        ax.yaxis.set_major_locator(MaxNLocator(5))
+        ax.yaxis.set_major_formatter(ScalarFormatter())
+        ax.yaxis.set_minor_locator(NullLocator())
+        return
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    plain = low >= 1e-3 and high <= 1e4
+    powers_of_ten = LogFormatterSciNotation(minor_thresholds=(np.inf, np.inf))
+    ax.yaxis.set_major_formatter(FormatStrFormatter("%g") if plain else powers_of_ten)
+    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def label_few(ax: "Axes", x: "FloatArray") -> None:

@@ -46,7 +46,7 @@ def forecast_tables(examination: Examination, models: Sequence[str]) -> dict[str
 def region_table(regions: SearchRegions) -> Table:
     """Tabulate the areas of search regions: median and range over particles."""
     per_time, time = readable_unit(regions.horizons, regions.time_unit)
-    per_length, length = readable_unit(np.sqrt(regions.areas).ravel(), regions.length_unit)
+    per_length, length = readable_unit([float(np.sqrt(regions.areas.max()))], regions.length_unit)
     rows = []
     for h, horizon in enumerate(regions.horizons):
         cells = []

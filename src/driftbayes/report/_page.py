@@ -206,7 +206,7 @@ def build_report(
         "report.html",
         **{"heading": heading, "source": source, "origin": origin_facts(origin)},
         **{"scan": scan, "first": first},
-        **{"taus": taus, "tables": tables, "panels": panels, "sections": sections, "time": time},
+        **{"taus": taus, "tables": tables, "panels": panels, "sections": sections},
         n_particles=[comparison.n_particles for comparison in scan.comparisons],
         n_displacements=[comparison.n_displacements for comparison in scan.comparisons],
         seconds=lambda value: readable_time(value, "s"),
@@ -280,6 +280,15 @@ def verdict(scan: Scan, examination: Examination | None = None) -> list[str]:
         sentences.append(f"Pairs of particles: {' '.join(pair_sentences(examination.pairs))}")
     if examination.backtest is not None:
         sentences.append(f"Forecasts from earlier times: {examination.backtest.verdict}.")
+    if "pairs" in examination.skipped:
+        sentences.append(f"Pairs of particles were not compared: {examination.skipped['pairs']}.")
+    if "forecasts" in examination.skipped:
+        words = "Forecasts were not computed"
+        if examination.backtest is not None:
+            words = "Search areas were not computed"
+        elif examination.regions is not None:
+            words = "Forecasts from earlier times were not scored"
+        sentences.append(f"{words}: {examination.skipped['forecasts']}.")
     for prior in examination.sensitivity.values():
         pairs = [f"ln K({p})" for p in prior.log_bayes_factors if prior.verdict_changes(p)]
         if pairs:
@@ -352,6 +361,13 @@ def _paired(examination: Examination) -> dict[str, Any]:
 def _recommended(scan: Scan) -> dict[str, Any]:
     """Return parameters and code for simulators, or the reason why there are none."""
     recommended, code, reason = None, "", ""
+    if uses_all_fixes(scan):
+        reason = (
+            "irregular times cannot be scanned over τ, so the consistency of the parameters is not "
+            "known; run `driftbayes recommend FILE --tau all --horizon T`, where T is the time "
+            "scale of your simulation"
+        )
+        return {"recommended": None, "code": "", "reason": reason}
     try:
         recommended = recommend(scan.to_dataset())
         code = export(recommended, "parcels")

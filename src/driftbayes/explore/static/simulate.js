@@ -14,9 +14,16 @@ export function beginSimulation(start, { onCard, isLive }) {
 
   const push = newest(async (request, isNewest) => {
     byId("card").classList.add("waiting");
+    // As for a comparison, announce only longer waits.
+    const patience = setTimeout(() => {
+      byId("simulate-status").textContent = "Simulating … The first simulation of a model takes some seconds.";
+    }, 400);
     const found = await attempt("simulate-error", () => ask("simulate", request));
+    clearTimeout(patience);
     byId("card").classList.remove("waiting");
-    if (found && isNewest()) { await onCard(found); }
+    if (!isNewest()) { return; }
+    byId("simulate-status").textContent = "";
+    if (found) { await onCard(found); }
   });
 
   function request() {
