@@ -116,7 +116,8 @@ class EnsembleScores(Described):
 
     def plot(self) -> "Figure":
         """Draw the scores by lead time."""
-        figure: Figure = public("scores_figure", "driftbayes.plots._scores")(self)
+        panels = public("score_panels", "driftbayes.verification._describe")(self)
+        figure: Figure = public("plot_panels", "driftbayes.plots._panels")(panels)
         return figure
 
     def to_json(self) -> dict[str, Any]:
