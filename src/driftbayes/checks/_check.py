@@ -1,7 +1,5 @@
 """Goodness of fit of fitted models."""
 
-__all__ = ["FitCheck", "ModelCheck", "check_fit"]
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any

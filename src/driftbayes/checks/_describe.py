@@ -1,7 +1,5 @@
 """Describe a goodness-of-fit check: its card, its table and a panel for each quantity."""
 
-__all__ = ["SEPARATE", "check_table", "describe_check", "deviation_panel", "fit_panels"]
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,19 +4,6 @@ Both directions are exact inverses of each other. Models with a state-space form
 filter; others, at regular times, the Durbin--Levinson filters.
 """
 
-__all__ = [
-    "Layout",
-    "Score",
-    "Whitener",
-    "carried",
-    "class_log_weights",
-    "colour",
-    "drift",
-    "replica_engine",
-    "tensor_root",
-    "whiten",
-]
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

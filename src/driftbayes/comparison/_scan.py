@@ -1,14 +1,5 @@
 """Scan: the comparison as a function of the sampling time tau."""
 
-__all__ = [
-    "Scan",
-    "evidences_of_many",
-    "is_consistent",
-    "provenance_attrs",
-    "scan_displacements",
-    "scan_hypotheses",
-]
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

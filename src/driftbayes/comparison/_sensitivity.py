@@ -1,16 +1,5 @@
 """Sensitivity of ln K to the scales of the priors."""
 
-__all__ = [
-    "FACTORS",
-    "PriorSensitivity",
-    "ScaledEvidence",
-    "movable_parameters",
-    "parameter_groups",
-    "prior_sensitivity",
-    "scaled_evidence",
-    "unmoved_parameters",
-]
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Average fits of fields over hypotheses, amplitudes and lengths."""
 
-__all__ = ["AveragedFit", "Fields"]
-
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ locally Gaussian (`local`), or, where κ varies too much over a step, the transi
 Fokker–Planck equation (`transition`).
 """
 
-__all__ = ["DENSITIES", "FieldFit", "fit_field"]
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property

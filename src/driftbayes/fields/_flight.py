@@ -20,8 +20,6 @@ backward pass its derivatives with respect to all fields. With constant fields i
 `langevin+mean` model.
 """
 
-__all__ = ["FLIGHT_HYPOTHESES", "FlightPriors", "FlightSteps"]
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -11,8 +11,6 @@ is the second-difference penalty of P-splines. It is the lattice form of a Maté
 of f equal to one on average over the rectangle.
 """
 
-__all__ = ["Splines"]
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -8,8 +8,6 @@ and densities stay positive. The derivatives by all rates, and by the fields at 
 one backward pass over the terms of the series.
 """
 
-__all__ = ["TransitionSteps", "check_work", "choose_cells"]
-
 from collections.abc import Sequence
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Probability of presence on a grid: Gaussians summed over particles and posterior draws."""
 
-__all__ = ["Gaussians", "PresenceMap", "presence_map"]
-
 import json
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Compare laws of relative dispersion, at one sampling time or over several."""
 
-__all__ = ["PairComparison", "PairScan", "compare_pairs", "pairs", "scan_pairs"]
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Bayesian maps: a quadtree of cells, averaged exactly over all its prunings."""
 
-__all__ = ["ModelTree", "TreeMap", "map_tree"]
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Compare ensembles by their scores on the same forecasts, with bootstrap errors."""
 
-__all__ = ["EnsembleScore", "EnsembleScores", "score_cases"]
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
