@@ -341,5 +341,4 @@ class _CachedFormulas:
     def part(self, rows: slice) -> Formulas:
         """Return cached formulas for some of the rows."""
         key = ("part", rows.start, rows.stop)
-        part: _CachedFormulas = self._once(key, lambda: _CachedFormulas(self._formulas.part(rows)))
-        return part
+        return self._once(key, lambda: _CachedFormulas(self._formulas.part(rows)))

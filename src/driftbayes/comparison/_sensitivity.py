@@ -156,8 +156,7 @@ class PriorSensitivity(Described):
 
     def plot(self) -> "Figure":
         """Draw ln K of the first two models for rescaled priors."""
-        figure: Figure = public("sensitivity_figure", "driftbayes.plots.scan")(self)
-        return figure
+        return public("sensitivity_figure", "driftbayes.plots.scan")(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers and text, one row per group and factor."""

@@ -96,8 +96,7 @@ class Splines:
             x: Points (point, dim). Outside the rectangle a field is that at the nearest point.
             coefficients: (field, coefficient).
         """
-        result: FloatArray = spline_values(x, *self._lattice, np.ascontiguousarray(coefficients))
-        return result
+        return spline_values(x, *self._lattice, np.ascontiguousarray(coefficients))
 
     def adjoint(self, x: FloatArray, slopes: FloatArray) -> FloatArray:
         """Return derivatives (field, coefficient) of a function of fields at points.

@@ -115,8 +115,7 @@ class EnsembleScores(Described):
     def plot(self) -> "Figure":
         """Draw the scores by lead time."""
         panels = public("score_panels", "driftbayes.verification._describe")(self)
-        figure: Figure = public("plot_panels", "driftbayes.plots._panels")(panels)
-        return figure
+        return public("plot_panels", "driftbayes.plots._panels")(panels)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers."""
