@@ -31,7 +31,9 @@ from driftbayes.inference._smc import smc
 from driftbayes.inference._target import AbstractTarget
 from driftbayes.priors import Exponential
 from driftbayes.reproduce.langevin import TAUS, hypotheses, simulate_data
-from driftbayes.testing.targets import ConstantTarget, GaussianTarget, PeaksTarget, TwoSpeeds
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "inference"))
+from targets import ConstantTarget, GaussianTarget, PeaksTarget, TwoSpeeds
 
 SAMPLERS = ("laplace_is", "bridge", "smc", "nested")
 _TAUS = (0.1, 1.0, 10.0, 50.0)

@@ -11,6 +11,7 @@ python benchmarks/field.py calibration 1d 60 --workers 16
 import resource
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ import driftbayes as db
 from driftbayes._typing import FloatArray
 from driftbayes.fields import FieldFit, FieldPriors, FlightFit, FlightPriors, fit_field, fit_flight
 from driftbayes.space import map_tree
-from driftbayes.testing.known_fields import SIGMA, TIME, flights
 from field_calibration import calibration
 from map import hypotheses, kappa_at, tracks
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fields"))
+from known_fields import SIGMA, TIME, flights
 
 _DAY = 86400.0
 

@@ -8,10 +8,13 @@ import argparse
 import json
 import multiprocessing
 import os
+import sys
 import time
 from functools import partial
+from pathlib import Path
 
-from driftbayes.testing.field_calibration import CASES, judge, summary
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fields"))
+from field_cases import CASES, judge, summary
 
 
 def calibration(*arguments: str) -> None:

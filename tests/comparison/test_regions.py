@@ -8,8 +8,8 @@ import earth
 from driftbayes import DriftbayesError, Trajectories, compare_hypotheses, displacements
 from driftbayes.comparison import make_hypotheses, regions
 from driftbayes.comparison.regions import map_regions
+from driftbayes.data._sampling import subset
 from driftbayes.data.sphere import on_plane
-from driftbayes.prediction._subsets import subset
 
 HOUR, DEGREE = 3600.0, 111_000.0
 

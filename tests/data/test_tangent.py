@@ -8,12 +8,11 @@ from numpy.testing import assert_allclose
 from test_sphere import vincenty
 
 from driftbayes import DriftbayesError, Trajectories
-from driftbayes.data._sampling import displacements
+from driftbayes.data._sampling import displacements, subset
 from driftbayes.data.sphere import from_plane, on_plane
 from driftbayes.data.tangent import ground_of, last_fixes
 from driftbayes.io import read_trajectories, write_trajectories
 from driftbayes.prediction._forecast import ParticleForecast
-from driftbayes.prediction._subsets import subset
 from earth import R, axes_at, components, drifters, lonlat_of, moved, on_tangent_plane, points
 
 DT = 21600.0

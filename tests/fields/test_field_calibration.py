@@ -5,8 +5,7 @@
 
 import numpy as np
 import pytest
-
-from driftbayes.testing.field_calibration import CASES, judge, summary
+from field_cases import CASES, judge, summary
 
 
 @pytest.mark.slow

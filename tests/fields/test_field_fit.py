@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from known_fields import KAPPA, constant, no_gradient, steps
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_t, norm
 
@@ -12,7 +13,6 @@ from driftbayes.fields._local import LocalSteps, StepSums, log_likelihood
 from driftbayes.fields._problem import laplace
 from driftbayes.models import model_named
 from driftbayes.relative._density import log_separation_density
-from driftbayes.testing.known_fields import KAPPA, constant, no_gradient, steps
 
 PRIORS = FieldPriors(kappa=2 * KAPPA, flow=0.3)
 

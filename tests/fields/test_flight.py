@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from known_fields import SIGMA, TIME, flights, wavy
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.linalg import expm
@@ -19,7 +20,6 @@ from driftbayes.fields._flight import FlightSteps
 from driftbayes.fields._flight_coefficients import step_coefficients
 from driftbayes.models import model_named
 from driftbayes.simulators._map_files import gridded
-from driftbayes.testing.known_fields import SIGMA, TIME, flights, wavy
 
 PRIORS = FlightPriors(gamma=1 / TIME, k=2 * SIGMA**2 * TIME, flow=SIGMA)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from known_fields import KAPPA, constant, no_gradient, steps, wave
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
@@ -11,7 +12,6 @@ from driftbayes.fields import FieldPriors, Grid, Splines, fit_field
 from driftbayes.fields._local import LocalSteps, StepSums
 from driftbayes.fields._transition import TransitionSteps, choose_cells
 from driftbayes.relative._density import log_separation_density
-from driftbayes.testing.known_fields import KAPPA, constant, no_gradient, steps, wave
 
 PRIORS = FieldPriors(kappa=2 * KAPPA, flow=0.3)
 

@@ -4,13 +4,13 @@ All data sets have 20 particles with 5 steps along one axis, so that each progra
 """
 
 import numpy as np
+from targets import PeaksTarget
 
 from driftbayes.data._sampling import Displacements
 from driftbayes.inference import Hypothesis
 from driftbayes.models import MODELS, Brownian, Langevin
 from driftbayes.priors import Exponential
 from driftbayes.testing import reference
-from driftbayes.testing.targets import PeaksTarget
 
 SHAPE = (20, 5, 1)
 BROWNIAN = Hypothesis(Brownian, kappa=Exponential(mean=1.0))

@@ -8,6 +8,7 @@ import pytest
 from court import BROWNIAN, LANGEVIN, langevin_data
 from numpy.testing import assert_allclose
 from scipy.special import gammaln
+from targets import ConstantTarget, GaussianTarget, PeaksTarget
 
 from driftbayes.errors import Status
 from driftbayes.inference import Batch, exact
@@ -22,7 +23,6 @@ from driftbayes.inference._target import (
     components_of,
     finite,
 )
-from driftbayes.testing.targets import ConstantTarget, GaussianTarget, PeaksTarget
 
 # Tolerance of a single answer, in its own errors.
 FIVE_SIGMA = 5.0

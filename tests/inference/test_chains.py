@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.signal import lfilter
+from targets import GaussianTarget, PeaksTarget
 
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference._chains import autocorrelation_time, sample_chains, split_rhat
 from driftbayes.inference._metropolis import Cloud
-from driftbayes.testing.targets import GaussianTarget, PeaksTarget
 
 # Tolerance of Monte Carlo tests, in standard errors.
 FIVE_SIGMA = 5.0

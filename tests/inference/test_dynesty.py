@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from court import HYPOTHESES, langevin_data
 from scipy.special import ndtri
+from targets import GaussianTarget
 
 from driftbayes.inference import Batch, exact
 from driftbayes.inference._density import Density
-from driftbayes.testing.targets import GaussianTarget
 
 dynesty = pytest.importorskip("dynesty")
 

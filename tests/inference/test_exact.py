@@ -20,6 +20,7 @@ from court import (
 )
 from numpy.testing import assert_allclose
 from scipy.stats import geninvgauss
+from targets import TwoSpeeds
 
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
@@ -36,7 +37,6 @@ from driftbayes.inference._exact import _marginal_quantiles, _solve
 from driftbayes.models import MODELS, Brownian, Langevin, Noise
 from driftbayes.priors import Exponential, Gamma, LogNormal, Uniform
 from driftbayes.testing import reference
-from driftbayes.testing.targets import TwoSpeeds
 
 # Tolerance of Monte Carlo tests, in standard errors.
 FIVE_SIGMA = 5.0

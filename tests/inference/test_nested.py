@@ -7,6 +7,7 @@ import pytest
 from court import BROWNIAN, LANGEVIN, ONE_PEAK, TWO_PEAKS, langevin_data
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest, norm
+from targets import ConstantTarget, GaussianTarget
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, exact
@@ -16,7 +17,6 @@ from driftbayes.inference._nested import live_counts, nested, simulated_log_shar
 from driftbayes.inference._target import Points, PosteriorTarget
 from driftbayes.models import Brownian
 from driftbayes.priors import Gamma
-from driftbayes.testing.targets import ConstantTarget, GaussianTarget
 
 # Tolerance of Monte Carlo tests, in standard errors.
 FIVE_SIGMA = 5.0

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from targets import TwoSpeeds
 
 from driftbayes import Displacements, DriftbayesError, Hypothesis, evidence
 from driftbayes.comparison import compare_hypotheses, make_hypotheses, scan_displacements
@@ -20,7 +21,6 @@ from driftbayes.inference import (
 )
 from driftbayes.models import Brownian, Langevin
 from driftbayes.priors import Exponential
-from driftbayes.testing.targets import TwoSpeeds
 
 UNIT = Exponential(mean=1.0)
 BROWNIAN = Hypothesis(Brownian, kappa=UNIT)

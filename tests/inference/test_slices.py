@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest, norm
+from targets import ConstantTarget, GaussianTarget, PeaksTarget
 
 from driftbayes.inference import _slices as slices
 from driftbayes.inference._slices import move_in_slices
 from driftbayes.inference._target import Points
-from driftbayes.testing.targets import ConstantTarget, GaussianTarget, PeaksTarget
 
 # Below the chance of five standard errors.
 MIN_P = 6e-7

@@ -7,6 +7,7 @@ import pytest
 from court import BROWNIAN, LANGEVIN, ONE_PEAK, TWO_PEAKS, langevin_data, one_peak
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, logsumexp
+from targets import ConstantTarget, GaussianTarget, TwoSpeeds
 
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, exact
@@ -18,7 +19,6 @@ from driftbayes.inference._smc import _estimate, smc, smc_twice
 from driftbayes.inference._target import AbstractTarget, PosteriorTarget, finite
 from driftbayes.inference._tempering import Run, Size, temper
 from driftbayes.priors import Exponential
-from driftbayes.testing.targets import ConstantTarget, GaussianTarget, TwoSpeeds
 
 # Tolerance of Monte Carlo tests, in standard errors.
 SIGMA = 5.0

@@ -9,14 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import driftbayes as db
 from driftbayes.comparison import make_hypotheses
-from driftbayes.data._sampling import displacements
+from driftbayes.data._sampling import displacements, subset
 from driftbayes.inference import evidence
 from driftbayes.learned import Training, score_learned
 from driftbayes.learned._places import place_inputs
 from driftbayes.learned._splits import successive_steps
 from driftbayes.learned._training import require_optax
 from driftbayes.prediction._scores import by_fold
-from driftbayes.prediction._subsets import subset
 from verdicts import langevin_tracks, unit_hypotheses
 
 TINY = Training(n_components=2, width=4, n_members=2, max_steps=100, patience=50, batch=32)

@@ -11,12 +11,11 @@ from scipy.linalg import block_diag, expm
 from scipy.stats import multivariate_normal
 
 from driftbayes.comparison import compare_hypotheses
-from driftbayes.data._sampling import Displacements, displacements
+from driftbayes.data._sampling import Displacements, displacements, subset
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.models import MODELS, model_named
-from driftbayes.prediction._subsets import subset
 from driftbayes.priors import Exponential, scaling_priors
 from sums_of import derived, mean_flow
 

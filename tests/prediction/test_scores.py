@@ -22,7 +22,8 @@ from driftbayes.models import Preparation
 from driftbayes.prediction import _subsets as subsets
 from driftbayes.prediction import rules
 from driftbayes.prediction._predict import AVERAGE, ScaleMixture
-from driftbayes.prediction._scores import TrajectoryScores, held_out, leave_one_out, prequential
+from driftbayes.prediction._scores import held_out, leave_one_out, prequential
+from driftbayes.prediction._tables import TrajectoryScores
 from driftbayes.prediction.rules import crps, energy_score, log_score
 from driftbayes.priors import Fixed
 from driftbayes.testing import reference

@@ -1,7 +1,5 @@
 """Change points of many tracks: computation and result."""
 
-__all__ = ["Segments", "find_segments"]
-
 import csv
 from collections import Counter
 from collections.abc import Callable

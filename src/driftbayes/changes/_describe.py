@@ -1,7 +1,5 @@
 """Describe change points as a card of facts and tables."""
 
-__all__ = ["describe_segments"]
-
 from collections.abc import Callable
 from itertools import pairwise
 

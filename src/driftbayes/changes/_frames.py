@@ -1,7 +1,5 @@
 """Convert segments to pandas tables and xarray datasets."""
 
-__all__ = ["segments_dataset"]
-
 import json
 from typing import TYPE_CHECKING, Any
 

@@ -6,8 +6,6 @@ observed at the candidates. Sums over all segmentations are exact (Fearnhead 200
 Computing 16, 203) and take M²/2 terms for M candidates.
 """
 
-__all__ = ["TrackSegments", "most_likely_to_change", "segment_track"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -5,8 +5,6 @@ have its initial velocity (Langevin) and the error of its first position (measur
 the change points of a track, its segments are independent.
 """
 
-__all__ = ["MODELS_THAT_CHANGE", "Run", "SegmentModel", "segment_model"]
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """P-values of data relative to replicas at equal fit, adjusted for multiple comparisons."""
 
-__all__ = ["Deviation", "adjusted_p_values", "data_leverage", "deviations", "fit_deviation"]
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

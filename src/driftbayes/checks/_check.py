@@ -1,7 +1,5 @@
 """Goodness of fit of fitted models."""
 
-__all__ = ["FitCheck", "ModelCheck", "check_fit"]
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -267,8 +265,7 @@ class FitCheck(Described):
 
     def plot(self) -> "Figure":
         """Draw each quantity of the data among those of the replicas."""
-        figure: Figure = public("plot_check", "driftbayes.plots.checks")(self)
-        return figure
+        return public("plot_check", "driftbayes.plots.checks")(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the check as plain numbers and text."""

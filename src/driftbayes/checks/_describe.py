@@ -1,13 +1,10 @@
 """Describe a goodness-of-fit check: its card, its table and a panel for each quantity."""
 
-__all__ = ["Deviations", "check_table", "describe_check", "deviations_of", "fit_panels"]
-
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
-from driftbayes._representation import Card, Curve, Panel, Scale, Table, counted, describe
-from driftbayes._typing import FloatArray
+from driftbayes._representation import Card, Curve, Panel, Table, counted, describe
 from driftbayes.checks._check import LEVEL, FitCheck, ModelCheck
 from driftbayes.data._units import readable
 from driftbayes.errors import DriftbayesError, did_you_mean
@@ -30,7 +27,7 @@ _TITLES = {
 # Values of different kinds, shown in units of the half width of their band.
 _IN_SD = ("mean", "axes", "innovation_shape")
 # Values that are not a curve.
-_SEPARATE = (*_IN_SD, "fit", "together", "innovation_particles")
+SEPARATE = (*_IN_SD, "fit", "together", "innovation_particles")
 # Values over several decades, shown relative to the median of the replicas.
 _RELATIVE = ("msd", "distribution")
 
@@ -65,37 +62,8 @@ def describe_check(check: FitCheck) -> Card:
     return Card("FitCheck", check.verdict, facts, tuple(others), tables, check.warnings)
 
 
-@dataclass(frozen=True, eq=False)
-class Deviations:
-    """Data and replicas in one quantity, scaled for a figure.
-
-    Args:
-        title: Name of the quantity.
-        y_label: Label of the vertical axis.
-        x_label: Label of the horizontal axis, or the names of separate values.
-        x: Positions on the horizontal axis.
-        observed: Values of the data.
-        band: Low, median and high of 95 % of the replicas.
-        fitted: The same at equal fit.
-        is_curve: Whether the values form a curve.
-        reference: Expected value under the model, if there is one.
-        x_scale: Scale of the horizontal axis of a curve, logarithmic for lags.
-    """
-
-    title: str
-    y_label: str
-    x_label: str
-    x: FloatArray
-    observed: FloatArray
-    band: FloatArray
-    fitted: FloatArray
-    is_curve: bool
-    reference: float | None
-    x_scale: Scale = "linear"
-
-
-def deviations_of(check: ModelCheck, name: str) -> Deviations:
-    """Return one quantity of data and replicas of a model.
+def deviation_panel(check: ModelCheck, name: str) -> Panel:
+    """Describe one quantity: 95 % of the replicas, 95 % of those at equal fit, and the data.
 
     Args:
         check: Check of one model.
@@ -106,7 +74,7 @@ def deviations_of(check: ModelCheck, name: str) -> Deviations:
         near = did_you_mean(name, known)
         msg = f"there is no quantity {name!r} in this check; there are {', '.join(known)}{near}"
         raise DriftbayesError(msg)
-    found = check.deviations[name]
+    quantity, found = known[name], check.deviations[name]
     arrays = found.observed, np.asarray(found.band), np.asarray(found.fitted_band)
     centre, unit = np.asarray(0.0), np.asarray(1.0)
     if name in _RELATIVE:
@@ -120,47 +88,28 @@ def deviations_of(check: ModelCheck, name: str) -> Deviations:
     observed, band, fitted = ((values - centre) / unit for values in arrays)
     is_zero = name in ("autocovariance", "innovation_whiteness", "fit", "together", *_IN_SD)
     title, y_label = _TITLES[name]
-    return Deviations(
-        title,
-        y_label,
-        known[name].about,
-        known[name].at,
-        observed,
-        band,
-        fitted,
-        is_curve=name not in _SEPARATE,
-        reference=0.0 if is_zero else 1.0 if name in _RELATIVE else None,
-        x_scale="log" if known[name].about.startswith("lag") else "linear",
+    nothing = np.full(len(quantity.at), np.nan)
+    return Panel(
+        *(f"fit_{name}", title, quantity.at, quantity.about, y_label),
+        [
+            Curve("95 % of replicas", check.model, nothing, band[0], band[2]),
+            Curve("at equal fit", check.model, nothing, fitted[0], fitted[2]),
+            Curve("data", "data", observed),
+        ],
+        reference=(0.0,) if is_zero else (1.0,) if name in _RELATIVE else (),
+        description=f"{quantity.words}: data as points among {check.n_replicas} replicas of "
+        f"{check.model}, {check.p_text(name)}",
+        x_scale="log" if quantity.about.startswith("lag") else "linear",
     )
 
 
 def fit_panels(check: FitCheck) -> list[Panel]:
     """Describe the data and replicas of the best model, one panel for each curve."""
-    best = check.models[check.comparison.best]
+    best, tau = check.models[check.comparison.best], check.comparison.tau
     panels = []
-    for quantity in best.quantities:
-        found = deviations_of(best, quantity.name)
-        if not found.is_curve:
-            continue
-        nothing = np.full(len(found.x), np.nan)
-        p_value = best.p_text(quantity.name)
-        panels.append(
-            Panel(
-                f"fit_{quantity.name}",
-                f"{found.title[0].upper()}{found.title[1:]} ({p_value})",
-                found.x,
-                found.x_label,
-                found.y_label,
-                [
-                    Curve("95 % of replicas", best.model, nothing, found.band[0], found.band[2]),
-                    Curve("at equal fit", best.model, nothing, found.fitted[0], found.fitted[2]),
-                    Curve("data", "data", found.observed),
-                ],
-                reference=() if found.reference is None else (found.reference,),
-                description=f"{quantity.words}: data as points among {best.n_replicas} replicas "
-                f"of {best.model}, {p_value}",
-                x_scale=found.x_scale,
-                at_tau=check.comparison.tau,
-            )
-        )
+    for name in (quantity.name for quantity in best.quantities):
+        if name not in SEPARATE:
+            panel = deviation_panel(best, name)
+            title = f"{panel.title[0].upper()}{panel.title[1:]} ({best.p_text(name)})"
+            panels.append(replace(panel, title=title, at_tau=tau))
     return panels

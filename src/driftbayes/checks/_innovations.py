@@ -4,19 +4,6 @@ Both directions are exact inverses of each other. Models with a state-space form
 filter; others, at regular times, the Durbin--Levinson filters.
 """
 
-__all__ = [
-    "Layout",
-    "Score",
-    "Whitener",
-    "carried",
-    "class_log_weights",
-    "colour",
-    "drift",
-    "replica_engine",
-    "tensor_root",
-    "whiten",
-]
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -354,5 +341,4 @@ class _CachedFormulas:
     def part(self, rows: slice) -> Formulas:
         """Return cached formulas for some of the rows."""
         key = ("part", rows.start, rows.stop)
-        part: _CachedFormulas = self._once(key, lambda: _CachedFormulas(self._formulas.part(rows)))
-        return part
+        return self._once(key, lambda: _CachedFormulas(self._formulas.part(rows)))

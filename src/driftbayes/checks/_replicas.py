@@ -1,7 +1,5 @@
 """Replicas: data sets of the same shape as the observed one, drawn from a fitted model."""
 
-__all__ = ["Replicator", "check_replicable", "mean_flows"]
-
 import zlib
 from collections.abc import Sequence
 from typing import Any

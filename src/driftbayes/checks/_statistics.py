@@ -1,7 +1,5 @@
 """Quantities compared between data and replicas, each with up to a dozen values."""
 
-__all__ = ["Quantity", "lags_of", "quantities", "statistics"]
-
 from dataclasses import dataclass
 from itertools import combinations
 

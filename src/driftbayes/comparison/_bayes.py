@@ -1,13 +1,5 @@
 """Bayes factors, model probabilities, and the verdict in words."""
 
-__all__ = [
-    "Comparison",
-    "compare_hypotheses",
-    "log_bayes_factor",
-    "model_probabilities",
-    "strength",
-]
-
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

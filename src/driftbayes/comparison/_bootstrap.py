@@ -8,8 +8,6 @@ of matrices and all replicates are one batch of evidences. The first steps of a 
 predicted from those before it, so that the blocks add up to the whole exactly.
 """
 
-__all__ = ["Bootstrap", "bootstrap", "thinned_log_bayes_factor", "unit_moments"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args

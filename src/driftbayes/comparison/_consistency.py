@@ -1,7 +1,5 @@
 """Sampling-time consistency: the range of tau over which estimates of a parameter agree."""
 
-__all__ = ["ConsistentRange", "consistent_range", "describe_consistency"]
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

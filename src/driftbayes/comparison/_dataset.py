@@ -1,7 +1,5 @@
 """Read a scan back from its xarray Dataset."""
 
-__all__ = ["TAU_FIELDS", "hypotheses_of", "scan_from_dataset", "with_details"]
-
 import json
 from typing import TYPE_CHECKING, Any
 

@@ -40,8 +40,6 @@ pairs, selects a model: it falls off with separation for a flow (`+flow`), but n
 to all particles (`+common`).
 """
 
-__all__ = ["Aligned", "Dependence", "aligned", "dependence", "quick_dependence"]
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Describe comparisons."""
 
-__all__ = ["describe_comparison"]
-
 from driftbayes._representation import (
     Card,
     Table,

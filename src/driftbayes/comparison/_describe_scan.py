@@ -1,21 +1,5 @@
 """Describe scans: cards, tables, panels, sentences, and commands that repeat them."""
 
-__all__ = [
-    "PARAMETER_NOTE",
-    "as_scan",
-    "describe_scan",
-    "left_out",
-    "most_probable",
-    "panel_title",
-    "scan_command",
-    "scan_panels",
-    "scan_tables",
-    "scan_verdict",
-    "shared_motion_command",
-    "stored",
-    "uses_all_fixes",
-]
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Describe the sensitivity of ln K to the priors."""
 
-__all__ = ["sensitivity_panel", "sensitivity_table"]
-
 from collections.abc import Iterable
 
 from driftbayes._representation import (

@@ -1,7 +1,5 @@
 """Convert comparisons and scans to pandas tables, and xarray datasets and trees."""
 
-__all__ = ["comparison_dataset", "scan_dataset"]
-
 import json
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any

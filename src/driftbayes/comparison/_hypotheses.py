@@ -1,13 +1,5 @@
 """Hypotheses for named models, with priors from the user, from given scales, or from the data."""
 
-__all__ = [
-    "HypothesisSet",
-    "check_names",
-    "check_prior_probabilities",
-    "make_hypotheses",
-    "model_pairs",
-]
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Average over all prunings of a tree, by recursion on the evidences of its nodes."""
 
-__all__ = ["Prunings", "average_prunings"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

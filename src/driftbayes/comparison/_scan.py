@@ -1,14 +1,5 @@
 """Scan: the comparison as a function of the sampling time tau."""
 
-__all__ = [
-    "Scan",
-    "evidences_of_many",
-    "is_consistent",
-    "provenance_attrs",
-    "scan_displacements",
-    "scan_hypotheses",
-]
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -173,8 +164,7 @@ class Scan(Described):
 
     def plot(self) -> "Figure":
         """Draw parameters, ln K and probabilities against tau."""
-        figure: Figure = public("plot_scan")(self)
-        return figure
+        return public("plot_scan")(self)
 
     def report(self, path: Any, **options: Any) -> Any:
         """Write a self-contained HTML report; see `driftbayes.write_report`."""
@@ -182,8 +172,7 @@ class Scan(Described):
 
     def export(self, simulator: str, path: Any = None, **options: Any) -> str:
         """Return code for a simulator; see `driftbayes.export`."""
-        text: str = public("export")(self, simulator, path, **options)
-        return text
+        return public("export")(self, simulator, path, **options)
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Return a pandas table, one row per tau, model and parameter, with a column of units."""

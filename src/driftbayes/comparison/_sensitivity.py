@@ -1,16 +1,5 @@
 """Sensitivity of ln K to the scales of the priors."""
 
-__all__ = [
-    "FACTORS",
-    "PriorSensitivity",
-    "ScaledEvidence",
-    "movable_parameters",
-    "parameter_groups",
-    "prior_sensitivity",
-    "scaled_evidence",
-    "unmoved_parameters",
-]
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -167,8 +156,7 @@ class PriorSensitivity(Described):
 
     def plot(self) -> "Figure":
         """Draw ln K of the first two models for rescaled priors."""
-        figure: Figure = public("sensitivity_figure", "driftbayes.plots.scan")(self)
-        return figure
+        return public("sensitivity_figure", "driftbayes.plots.scan")(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers and text, one row per group and factor."""

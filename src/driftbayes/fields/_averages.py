@@ -1,7 +1,5 @@
 """Average fits of fields over hypotheses, amplitudes and lengths."""
 
-__all__ = ["AveragedFit", "Fields"]
-
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -146,13 +144,11 @@ class AveragedFit(Described, Saved):
 
     def plot(self) -> "Figure":
         """Draw the fields with their errors."""
-        figure: Figure = public("field_figure", "driftbayes.plots.field")(self)
-        return figure
+        return public("field_figure", "driftbayes.plots.field")(self)
 
     def export(self, simulator: str, path: Any, **options: Any) -> str:
         """Return code for a simulator, and write its grid; see `driftbayes.export`."""
-        text: str = public("export")(self, simulator, path, **options)
-        return text
+        return public("export")(self, simulator, path, **options)
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Describe fits of fields, and convert them to datasets."""
 
-__all__ = ["describe_field", "describe_flight", "field_dataset", "flight_dataset"]
-
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 

@@ -7,8 +7,6 @@ locally Gaussian (`local`), or, where κ varies too much over a step, the transi
 Fokker–Planck equation (`transition`).
 """
 
-__all__ = ["DENSITIES", "FieldFit", "fit_field"]
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -131,8 +129,7 @@ class FieldFit(AveragedFit):
 def _step_roughness(local: LocalSteps, member: Member, tau: float) -> FloatArray:
     """Return |∇κ|√(τ/κ) at the start of each step."""
     s, g = local.log_kappa(member.name, member.mode)
-    size: FloatArray = np.linalg.norm(g, axis=-1) * np.sqrt(np.exp(s) * tau)
-    return size
+    return np.linalg.norm(g, axis=-1) * np.sqrt(np.exp(s) * tau)
 
 
 def _roughness(local: LocalSteps, members: Sequence[Member], tau: float) -> float:

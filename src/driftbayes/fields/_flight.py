@@ -20,8 +20,6 @@ backward pass its derivatives with respect to all fields. With constant fields i
 `langevin+mean` model.
 """
 
-__all__ = ["FLIGHT_HYPOTHESES", "FlightPriors", "FlightSteps"]
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -274,8 +272,7 @@ class FlightSteps(DifferencedProblem):
         starts = runs.x + 0.5 * self.tau * u
         points = [where, starts + r, *(starts + node * r for node in _NODES)]
         ones = np.ones((len(runs.x), 1, 1))
-        out: NDArray[np.bool_] = sum(self.splines.adjoint(point, ones)[0] for point in points) > 0
-        return out
+        return sum(self.splines.adjoint(point, ones)[0] for point in points) > 0
 
     def roughness(self, name: str, theta: FloatArray) -> FloatArray:
         """Return the largest relative change over each step of σ, T or flow/σ.

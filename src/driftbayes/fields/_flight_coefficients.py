@@ -1,7 +1,5 @@
 """Coefficients of one step of a velocity with memory, accurate for any ratio of the times."""
 
-__all__ = ["step_coefficients"]
-
 from math import factorial
 
 import numpy as np

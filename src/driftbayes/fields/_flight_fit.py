@@ -1,7 +1,5 @@
 """Fields of the velocity scale, the memory time and the mean flow of random flight."""
 
-__all__ = ["FlightFit", "fit_flight"]
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property

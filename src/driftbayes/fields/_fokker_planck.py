@@ -23,8 +23,6 @@ are positive and conserved to rounding, for any t. Implicit steps that keep the 
 size are of first order only; Krylov and Taylor exponentials lose the sign in the tails.
 """
 
-__all__ = ["FokkerPlanck", "Grid"]
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

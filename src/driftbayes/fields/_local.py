@@ -14,8 +14,6 @@ $3\varepsilon^2/8$ nats per step against the exact density, $\varepsilon =
 |\nabla\kappa|\sqrt{\tau/\kappa}$ (tested with $\kappa \propto x^\xi$).
 """
 
-__all__ = ["HYPOTHESES", "FieldPriors", "LocalSteps", "StepSums", "default_boxes", "log_likelihood"]
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,14 +1,5 @@
 """Check data and walls, and choose hypotheses and splines, for fits of fields."""
 
-__all__ = [
-    "MIN_STEPS",
-    "check_data",
-    "check_walls",
-    "chosen_hypotheses",
-    "make_splines",
-    "wrapped_origin",
-]
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

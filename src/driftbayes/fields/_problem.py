@@ -8,19 +8,6 @@ posterior is approximated as normal about its mode. As the amplitudes vanish, th
 that of the homogeneous model.
 """
 
-__all__ = [
-    "Block",
-    "DifferencedProblem",
-    "Member",
-    "Problem",
-    "best_member",
-    "by_hypothesis",
-    "fit_members",
-    "laplace",
-    "n_evaluations",
-    "summed_evidences",
-]
-
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

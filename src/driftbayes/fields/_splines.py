@@ -11,8 +11,6 @@ is the second-difference penalty of P-splines. It is the lattice form of a Maté
 of f equal to one on average over the rectangle.
 """
 
-__all__ = ["Splines"]
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -98,8 +96,7 @@ class Splines:
             x: Points (point, dim). Outside the rectangle a field is that at the nearest point.
             coefficients: (field, coefficient).
         """
-        result: FloatArray = spline_values(x, *self._lattice, np.ascontiguousarray(coefficients))
-        return result
+        return spline_values(x, *self._lattice, np.ascontiguousarray(coefficients))
 
     def adjoint(self, x: FloatArray, slopes: FloatArray) -> FloatArray:
         """Return derivatives (field, coefficient) of a function of fields at points.

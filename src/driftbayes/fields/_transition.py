@@ -8,8 +8,6 @@ and densities stay positive. The derivatives by all rates, and by the fields at 
 one backward pass over the terms of the series.
 """
 
-__all__ = ["TransitionSteps", "check_work", "choose_cells"]
-
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -229,11 +227,10 @@ class TransitionSteps(DifferencedProblem):
         slope = np.where(p > _TINY, slope / p, 0.0)
 
         def backwards(block: slice) -> FloatArray:
-            gradient: FloatArray = rate_gradient(
+            return rate_gradient(
                 *(stay, incoming, outgoing, self._neighbours, weights),
                 *(self._cells[block], np.ascontiguousarray(slope[:, block])),
             )
-            return gradient
 
         by_rate = sum(run_in_threads(backwards, [(block,) for block in self._blocks()])) / q
         return total, self._gradient(name, theta, np.asarray(by_rate))

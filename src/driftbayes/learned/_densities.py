@@ -1,7 +1,5 @@
 """Transition densities learned by networks, with and without position and memory."""
 
-__all__ = ["VARIANTS", "learn"]
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 r"""A mixture-density network: Gaussian mixtures whose parameters depend on the inputs."""
 
-__all__ = ["LinearFit", "MixtureNetwork", "linear_fit", "student_log_density"]
-
 from dataclasses import dataclass
 from math import lgamma, log, pi
 from typing import Any

@@ -1,7 +1,5 @@
 """Start positions of displacements, as inputs of a network and as cells of a tree."""
 
-__all__ = ["cell_places", "place_inputs"]
-
 import numpy as np
 
 from driftbayes._typing import FloatArray

@@ -1,7 +1,5 @@
 """Score learned transition densities and models on held-out trajectories and by code length."""
 
-__all__ = ["score_learned"]
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 
 from driftbayes._precision import in_double_precision
 from driftbayes._typing import FloatArray
-from driftbayes.data._sampling import Displacements
+from driftbayes.data._sampling import Displacements, subset
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Hypothesis, evidence
 from driftbayes.learned._densities import learn
@@ -25,7 +23,6 @@ from driftbayes.learned._splits import (
 from driftbayes.learned._training import Training, require_optax
 from driftbayes.learned._tree import grow
 from driftbayes.prediction._scores import by_fold, check_folds
-from driftbayes.prediction._subsets import subset
 from driftbayes.prediction._tables import LearnedScores
 
 # Fewer trajectories do not leave enough training data in folds and blocks.

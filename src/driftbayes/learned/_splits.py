@@ -1,7 +1,5 @@
 """Score learned densities on held-out trajectories: folds and sequential blocks."""
 
-__all__ = ["Learner", "Split", "Steps", "blocks_of", "folds_of", "score_splits", "successive_steps"]
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

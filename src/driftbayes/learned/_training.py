@@ -1,7 +1,5 @@
 """Train many small networks in parallel, each on its own part of the trajectories."""
 
-__all__ = ["Ensemble", "Rows", "Task", "Training", "require_optax", "train"]
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial

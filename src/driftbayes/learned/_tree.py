@@ -1,7 +1,5 @@
 r"""Gaussian regressions in the cells of a quadtree, averaged over all partitions of the region."""
 
-__all__ = ["TREES", "grow"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Coastlines of Natural Earth (1:50m, public domain) in longitude and latitude."""
 
-__all__ = ["coast_lines", "coast_points", "draw_coast", "shrinking"]
-
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING

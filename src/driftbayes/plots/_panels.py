@@ -1,7 +1,5 @@
 """Draw figures from descriptions of panels."""
 
-__all__ = ["fill_axes", "plot_panels"]
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 

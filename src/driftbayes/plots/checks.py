@@ -2,11 +2,11 @@
 
 __all__ = ["plot_check", "plot_quantity"]
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from driftbayes.checks._describe import deviations_of
+from driftbayes.checks._describe import SEPARATE, deviation_panel
 from driftbayes.plots.style import (
     COLUMN,
     GUIDE,
@@ -40,30 +40,32 @@ def plot_quantity(
         ax: Axes to draw on; None for a new figure.
         colour: Colour of the model.
     """
-    shown = deviations_of(check, name)
+    panel = deviation_panel(check, name)
+    bands = [(c.low, c.high) for c in panel.curves if c.low is not None and c.high is not None]
     colour = colour or colours_of([check.model])[check.model]
+    data: dict[str, Any] = {"color": INK, "marker": "o", "ms": 2.6, "zorder": 3}
     with journal_axes(ax) as ax:
-        observed, band, fitted, at = shown.observed, shown.band, shown.fitted, shown.x
-        if shown.is_curve:
-            ax.fill_between(at, band[0], band[2], color=colour, alpha=0.18, lw=0)
-            ax.fill_between(at, fitted[0], fitted[2], color=colour, alpha=0.4, lw=0)
-            ax.plot(at, observed, color=INK, marker="o", ms=2.6, lw=0.6, zorder=3)
-            ax.set(xlabel=shown.x_label, xscale=shown.x_scale)
-            if shown.x_scale == "log":
-                label_few(ax, at)
-        else:
+        at, observed = panel.x, panel.curves[-1].y
+        if name in SEPARATE:
             places = np.arange(len(at))
-            for bounds, alpha, width in ((band, 0.18, 14), (fitted, 0.4, 8)):
-                ax.vlines(places, bounds[0], bounds[2], color=colour, alpha=alpha, lw=width)
-            ax.plot(places, observed, color=INK, marker="o", ms=2.6, ls="", zorder=3)
+            for (low, high), alpha, width in zip(bands, (0.18, 0.4), (14, 8), strict=True):
+                ax.vlines(places, low, high, color=colour, alpha=alpha, lw=width)
+            ax.plot(places, observed, ls="", **data)
             ax.set_xlim(-0.6, len(at) - 0.4)
-            ax.set_xticks(places, shown.x_label.split(", "))
-        if shown.reference is not None:
-            ax.axhline(shown.reference, color=GUIDE, lw=0.6, zorder=0)
-        ax.set_ylabel(shown.y_label)
+            ax.set_xticks(places, panel.x_label.split(", "))
+        else:
+            for (low, high), alpha in zip(bands, (0.18, 0.4), strict=True):
+                ax.fill_between(at, low, high, color=colour, alpha=alpha, lw=0)
+            ax.plot(at, observed, lw=0.6, **data)
+            ax.set(xlabel=panel.x_label, xscale=panel.x_scale)
+            if panel.x_scale == "log":
+                label_few(ax, at)
+        for value in panel.reference:
+            ax.axhline(value, color=GUIDE, lw=0.6, zorder=0)
+        ax.set_ylabel(panel.y_label)
         failed = name in [quantity.name for quantity in check.unexplained]
         weight = "bold" if failed else "normal"
-        ax.set_title(f"{shown.title}\n{check.p_text(name)}", fontweight=weight)
+        ax.set_title(f"{panel.title}\n{check.p_text(name)}", fontweight=weight)
     return ax
 
 

@@ -7,15 +7,8 @@ from driftbayes.prediction._forecast import Forecast, ParticleForecast, ensemble
 from driftbayes.prediction._lost import LostForecast, LostParticles, Region, predict_lost
 from driftbayes.prediction._predict import Prediction, ScaleMixture, Spread, predict
 from driftbayes.prediction._presence import PresenceMap
-from driftbayes.prediction._scores import (
-    Scores,
-    TrajectoryScores,
-    by_fold,
-    held_out,
-    leave_one_out,
-    prequential,
-)
-from driftbayes.prediction._tables import LearnedScores
+from driftbayes.prediction._scores import Scores, by_fold, held_out, leave_one_out, prequential
+from driftbayes.prediction._tables import LearnedScores, TrajectoryScores
 
 __all__ = [
     "Arrival",

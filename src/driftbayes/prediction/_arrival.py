@@ -1,7 +1,5 @@
 """Compare simulation models by the first-passage time to a distance."""
 
-__all__ = ["Arrival", "Arrivals", "arrivals", "parse_target"]
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast, get_args

@@ -17,8 +17,6 @@ earth, where the evidence uses chords: over 1,000 km these differ by 0.1 %.
 A particle first observed after another was lost informs on the lost one's noise from then on.
 """
 
-__all__ = ["SharedMotion", "paths_of_lost", "shared_motion"]
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ $j_n$ of $J_\nu$. A particle with memory is simulated along exact paths in small
 halved until the probability changes by less than its sampling error.
 """
 
-__all__ = ["Law", "Shape", "average_law", "brownian_arrival", "brownian_law", "simulated_law"]
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal

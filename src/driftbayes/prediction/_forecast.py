@@ -1,17 +1,5 @@
 """Ensemble forecasts of observed particles from their last position."""
 
-__all__ = [
-    "Forecast",
-    "ParticleForecast",
-    "covariance_root",
-    "draw_members",
-    "ensemble",
-    "gaussians",
-    "philox",
-    "predict_particles",
-    "rows_of",
-]
-
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Predict the positions of lost particles from those still observed."""
 
-__all__ = ["LostForecast", "LostParticles", "Region", "find_lost", "predict_lost"]
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

@@ -1,17 +1,5 @@
 """Predictive distributions of each model and of the model average."""
 
-__all__ = [
-    "AVERAGE",
-    "LEVELS",
-    "Prediction",
-    "ScaleMixture",
-    "Spread",
-    "average_weights",
-    "checked_horizons",
-    "predict",
-    "predictive_mixtures",
-]
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

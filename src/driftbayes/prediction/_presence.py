@@ -1,7 +1,5 @@
 """Probability of presence on a grid: Gaussians summed over particles and posterior draws."""
 
-__all__ = ["Gaussians", "PresenceMap", "presence_map"]
-
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -148,8 +146,7 @@ class PresenceMap(Described, Saved):
 
     def plot(self) -> "Figure":
         """Draw the probability of presence with its regions."""
-        figure: Figure = public("presence_figure", "driftbayes.plots.presence")(self)
-        return figure
+        return public("presence_figure", "driftbayes.plots.presence")(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the size of the grid, the probability outside, and areas of the regions."""

@@ -1,15 +1,5 @@
 """Predictive scores of models on held-out trajectories."""
 
-__all__ = [
-    "Scores",
-    "TrajectoryScores",
-    "by_fold",
-    "check_folds",
-    "held_out",
-    "leave_one_out",
-    "prequential",
-]
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +13,7 @@ from driftbayes._representation import Described, number
 from driftbayes._typing import FloatArray, Progress
 from driftbayes.comparison._bayes import model_probabilities
 from driftbayes.comparison._hypotheses import check_names
-from driftbayes.data._sampling import WHOLE, Cut, Displacements, displacements
+from driftbayes.data._sampling import WHOLE, Cut, Displacements, displacements, subset
 from driftbayes.data._trajectories import Trajectories
 from driftbayes.errors import DriftbayesError, Status
 from driftbayes.inference import Batch, Hypothesis, LogEvidences, log_evidences
@@ -36,7 +26,7 @@ from driftbayes.prediction._predict import (
     average_weights,
     predictive_mixtures,
 )
-from driftbayes.prediction._subsets import Part, growing, subset, with_each_of_fold, without_each
+from driftbayes.prediction._subsets import Part, growing, with_each_of_fold, without_each
 from driftbayes.prediction._tables import LearnedScores, TrajectoryScores
 from driftbayes.prediction.rules import crps, energy_score, log_score
 

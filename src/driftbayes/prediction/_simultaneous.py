@@ -1,7 +1,5 @@
 """Steps of all particles, ordered by time."""
 
-__all__ = ["SimultaneousSteps", "simultaneous_steps"]
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Subsets of trajectories: growing, leave-one-out, and by fold."""
 
-__all__ = ["Part", "growing", "subset", "with_each_of_fold", "without_each"]
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Scores by trajectory."""
 
-__all__ = ["LearnedScores", "TrajectoryScores"]
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Compare laws of relative dispersion, at one sampling time or over several."""
 
-__all__ = ["PairComparison", "PairScan", "compare_pairs", "pairs", "scan_pairs"]
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -91,8 +89,7 @@ class PairComparison(Described):
 
     def plot(self) -> "Figure":
         """Draw the statistics against separation and time, with the fitted law."""
-        figure: Figure = public("plot_pairs")(self)
-        return figure
+        return public("plot_pairs")(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as plain numbers and text."""
@@ -130,8 +127,7 @@ class PairScan(Described):
 
     def plot(self) -> "Figure":
         """Draw evidences and the exponent against tau, and the statistics at the shortest."""
-        figure: Figure = public("plot_pairs")(self)
-        return figure
+        return public("plot_pairs")(self)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the comparisons as plain numbers and text, each with results of the whole scan."""

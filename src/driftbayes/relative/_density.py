@@ -10,8 +10,6 @@ diffusivity (Rayleigh), ξ = 4/3 Richardson's law, and as ξ → 2 (Lundgren) ln
 $\ln r_0 + \kappa d t$ and variance $2\kappa t$.
 """
 
-__all__ = ["log_bessel_i", "log_separation_density"]
-
 from functools import cache
 
 import numpy as np

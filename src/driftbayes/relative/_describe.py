@@ -1,14 +1,5 @@
 """Describe comparisons of laws of relative dispersion."""
 
-__all__ = [
-    "describe_pair_scan",
-    "describe_pairs",
-    "pair_panels",
-    "pair_scan_panels",
-    "pair_sentences",
-    "statistics_table",
-]
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,15 +1,5 @@
 """Laws of relative dispersion: relative diffusivity as a function of separation."""
 
-__all__ = [
-    "LAWS",
-    "AbstractLaw",
-    "Lundgren",
-    "PowerLaw",
-    "Rayleigh",
-    "Richardson",
-    "law_hypotheses",
-]
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Simulate separations from a law of relative dispersion, exactly at any sampling time."""
 
-__all__ = ["replicate"]
-
 from dataclasses import replace
 
 import numpy as np

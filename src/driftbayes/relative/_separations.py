@@ -1,7 +1,5 @@
 """Disjoint pairs of particles, and their separations at successive sampling times."""
 
-__all__ = ["Separations", "find_pairs", "separations"]
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

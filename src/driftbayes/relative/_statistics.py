@@ -11,8 +11,6 @@ which a separation that has reached the lower edge of the class first reaches α
 by bootstrap over pairs.
 """
 
-__all__ = ["PairStatistics", "pair_statistics"]
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

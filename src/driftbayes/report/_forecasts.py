@@ -1,7 +1,5 @@
 """Forecasts in a report: search areas, and scores of forecasts from earlier times."""
 
-__all__ = ["forecast_panels", "forecast_tables", "region_records", "region_table"]
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

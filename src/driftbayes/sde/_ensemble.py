@@ -1,7 +1,5 @@
 """Ensemble Kalman filter: a Gaussian approximation with moments from simulated members."""
 
-__all__ = ["ensemble_log_likelihood"]
-
 from typing import Any
 
 import jax

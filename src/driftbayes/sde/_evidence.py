@@ -10,8 +10,6 @@ distributions, fitted first to the posterior of an extended Kalman filter, then 
 points. `smc` is SMC²: a tempered population of pairs (θ, ξ) with pseudo-marginal Metropolis moves.
 """
 
-__all__ = ["sde_evidences", "sde_variants"]
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Load models from a user's Python file, which is executed."""
 
-__all__ = ["load_model", "register_file_models"]
-
 import importlib.util
 import sys
 import traceback

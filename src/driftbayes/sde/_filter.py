@@ -10,8 +10,6 @@ $$\operatorname{E} \hat L(\theta) = p(y_{1:N} \mid y_0, \theta)$$
 holds for the equation solved with m substeps and for any number of particles.
 """
 
-__all__ = ["Filter", "log_likelihood"]
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Extended Kalman filter: a Gaussian approximation, exact for linear equations."""
 
-__all__ = ["kalman_log_likelihood"]
-
 from typing import Any
 
 import jax

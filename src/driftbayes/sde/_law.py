@@ -1,7 +1,5 @@
 """Definition of a stochastic differential equation, without parameter values."""
 
-__all__ = ["Function", "Hidden", "Law"]
-
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

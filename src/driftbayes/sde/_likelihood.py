@@ -1,7 +1,5 @@
 """Likelihoods of a stochastic differential equation at many parameter values."""
 
-__all__ = ["EnsembleDensity", "KalmanDensity", "ParticleDensity"]
-
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping

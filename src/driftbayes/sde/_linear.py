@@ -9,8 +9,6 @@ $$\mathrm{d}X = U\,\mathrm{d}t, \qquad \mathrm{d}U = (c - \lambda U)\,\mathrm{d}
 A linear equation is solved without time-stepping error.
 """
 
-__all__ = ["Coefficients", "Linear", "first_order", "second_order"]
-
 from typing import NamedTuple
 
 import jax.numpy as jnp

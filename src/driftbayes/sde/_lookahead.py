@@ -4,13 +4,6 @@ The potentials come from a linearised equation. They affect the efficiency of a 
 not the expectation of its estimate.
 """
 
-__all__ = [
-    "FilterInputs",
-    "backward_information",
-    "guided_step",
-    "linearise",
-]
-
 from typing import Any, NamedTuple
 
 import jax

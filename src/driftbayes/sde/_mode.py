@@ -1,7 +1,5 @@
 """Posterior mode from noisy estimates of the likelihood."""
 
-__all__ = ["mode_of"]
-
 import numpy as np
 
 from driftbayes._typing import FloatArray

@@ -1,7 +1,5 @@
 """A model from a user's own drift and diffusion."""
 
-__all__ = ["SDE", "with_values"]
-
 from collections.abc import Mapping
 from keyword import iskeyword
 from typing import Any, ClassVar

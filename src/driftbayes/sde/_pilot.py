@@ -1,7 +1,5 @@
 """Choice of substeps and particles by trial runs at one parameter value."""
 
-__all__ = ["Pilot", "run_pilot"]
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

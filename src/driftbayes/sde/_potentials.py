@@ -9,16 +9,6 @@ linear model constant: the estimate of its likelihood has no variance, and that 
 model has little.
 """
 
-__all__ = [
-    "Gaussian",
-    "Lookahead",
-    "PseudoObservations",
-    "log_normal",
-    "no_lookahead",
-    "propagate_backward",
-    "pseudo_observations",
-]
-
 from typing import NamedTuple
 
 import jax.numpy as jnp

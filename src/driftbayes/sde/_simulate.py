@@ -1,7 +1,5 @@
 """Simulate paths of a stochastic differential equation by small steps."""
 
-__all__ = ["resolved_substeps", "simulate_paths"]
-
 from functools import partial
 from typing import Any
 

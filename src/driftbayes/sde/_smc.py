@@ -7,8 +7,6 @@ also proposes new random numbers, drawn from their own distribution: pseudo-marg
 point keeps its estimate until it is replaced, so that the random numbers need not be stored.
 """
 
-__all__ = ["sde_smc"]
-
 from dataclasses import dataclass, replace
 
 import jax

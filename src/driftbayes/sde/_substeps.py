@@ -11,8 +11,6 @@ The changes are estimated at posterior draws, with random numbers common to both
 polynomial of the parameters is fitted to them and corrects every point of the posterior.
 """
 
-__all__ = ["Correction", "change_of", "find_correction"]
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs of fixes, padded to arrays of a few sizes for the particle filters."""
 
-__all__ = ["Tracks", "each_run", "make_tracks"]
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Checks of a user's functions, with messages that name the file and the line."""
 
-__all__ = ["check_at", "check_law", "location_of"]
-
 import inspect
 import traceback
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Write grids of diffusivity and flow for Parcels and OpenDrift, and Python code to use them."""
 
-__all__ = ["GRID_SIMULATORS", "GridExport", "export_grid"]
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Python code that uses exported grids."""
 
-__all__ = ["OPENDRIFT", "PARCELS", "PARCELS_3", "SPHERE", "SPHERE_3"]
-
 SPHERE = '''
 def DriftOnSphere(particles, fieldset):
     """Add the drift to the equator that keeps a density uniform per area of a sphere."""

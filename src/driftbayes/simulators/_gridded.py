@@ -13,8 +13,6 @@ it does not count twice. (The local drift, which the map concentrates at the edg
 must not be subtracted: without it particles accumulate on the side of an edge where K is smaller.)
 """
 
-__all__ = ["GriddedDispersion", "check_latitudes"]
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 

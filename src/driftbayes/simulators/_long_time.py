@@ -1,7 +1,5 @@
 """Long-time diffusivity of a model with options: that of a random walk of equal spread."""
 
-__all__ = ["Dispersion", "Estimate", "dispersing_models", "dispersion", "observation_notes"]
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

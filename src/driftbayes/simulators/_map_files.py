@@ -1,7 +1,5 @@
 """Read the posterior mean diffusivity and flow of a map or a field."""
 
-__all__ = ["drawn_fields", "gridded"]
-
 import json
 from typing import TYPE_CHECKING, Any
 

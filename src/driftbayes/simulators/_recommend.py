@@ -1,7 +1,5 @@
 """Choose parameters of a scan for a simulator, with errors and their range of validity."""
 
-__all__ = ["CONVENTION", "Recommendation", "recommend", "unit_factor"]
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ $$\mathrm{E}[\Delta X] = U \frac{1 - e^{-x}}{\gamma}, \qquad
   \mathrm{Var}(\Delta X) = \frac{\sigma^2}{\gamma^2} (2x - 3 + 4 e^{-x} - e^{-2x}).$$
 """
 
-__all__ = ["json_text", "opendrift_text", "parcels3_text", "parcels_text"]
-
 import json
 import math
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Probability of presence in a varying diffusivity and flow, by the Fokker–Planck equation."""
 
-__all__ = ["presence_in_space"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Batched evidences of many sets of steps: Brownian and Langevin motion, with a mean flow."""
 
-__all__ = ["StepSums", "is_fast", "option_of", "solve_batched"]
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Self

@@ -1,16 +1,5 @@
 """Quadtree of a square that contains all positions."""
 
-__all__ = [
-    "MAX_DEPTH",
-    "Box",
-    "Levels",
-    "box_around",
-    "find_cells",
-    "interleave",
-    "levels_of",
-    "unwrap_longitude",
-]
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Describe a map as a card of facts, tables and warnings."""
 
-__all__ = ["describe_map"]
-
 import numpy as np
 
 from driftbayes._representation import Card, Table, describe, number, summarise

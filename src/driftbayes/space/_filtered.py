@@ -1,7 +1,5 @@
 """Kalman filter of Langevin steps at irregular times, for many sets and rates."""
 
-__all__ = ["FilteredSteps"]
-
 from dataclasses import dataclass, field
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Convert a map to an xarray Dataset that follows the CF conventions."""
 
-__all__ = ["map_dataset"]
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sufficient sums over groups of steps."""
 
-__all__ = ["GroupedSteps", "leaf_window"]
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Evidence and posterior of one model for many sets of steps, from their sums."""
 
-__all__ = ["Leaves", "Quantity", "solve_leaves"]
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Sums over steps that determine the evidence of any set of steps."""
 
-__all__ = ["StepMoments", "Whitened", "prediction_filters", "step_moments"]
-
 from dataclasses import dataclass
 
 import numpy as np

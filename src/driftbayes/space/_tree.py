@@ -1,7 +1,5 @@
 """Bayesian maps: a quadtree of cells, averaged exactly over all its prunings."""
 
-__all__ = ["ModelTree", "TreeMap", "map_tree"]
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -264,13 +262,11 @@ class TreeMap(Described, Saved):
 
     def plot(self) -> "Figure":
         """Draw the map under the best model, with errors."""
-        figure: Figure = public("map_figure", "driftbayes.plots.map")(self.to_dataset(), self.best)
-        return figure
+        return public("map_figure", "driftbayes.plots.map")(self.to_dataset(), self.best)
 
     def export(self, simulator: str, path: Any, **options: Any) -> str:
         """Return code for a simulator, and write its grid; see `driftbayes.export`."""
-        text: str = public("export")(self, simulator, path, **options)
-        return text
+        return public("export")(self, simulator, path, **options)
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidences as plain numbers and text."""

@@ -1,3 +1,3 @@
-"""References, models and data for tests of this package and of models built on it."""
+"""References and data for tests of this package and of models built on it."""
 
 __all__: list[str] = []

@@ -1,7 +1,5 @@
 """Match members of an ensemble with observed positions."""
 
-__all__ = ["Cases", "match_cases"]
-
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Describe scores of ensembles."""
 
-__all__ = ["describe_scores", "score_panels"]
-
 import numpy as np
 
 from driftbayes._representation import (

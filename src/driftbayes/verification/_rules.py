@@ -5,15 +5,6 @@ position. If ensemble and observation have the same distribution, ranks are unif
 exact for every M, because the observation is ranked among M + 1 exchangeable points.
 """
 
-__all__ = [
-    "coverage",
-    "depth_ranks",
-    "energy_scores",
-    "log_scores",
-    "separation_skill",
-    "variogram_scores",
-]
-
 import numpy as np
 
 from driftbayes._typing import FloatArray, IntArray

@@ -1,7 +1,5 @@
 """Compare ensembles by their scores on the same forecasts, with bootstrap errors."""
 
-__all__ = ["EnsembleScore", "EnsembleScores", "score_cases"]
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -116,8 +114,8 @@ class EnsembleScores(Described):
 
     def plot(self) -> "Figure":
         """Draw the scores by lead time."""
-        figure: Figure = public("scores_figure", "driftbayes.plots._scores")(self)
-        return figure
+        panels = public("score_panels", "driftbayes.verification._describe")(self)
+        return public("plot_panels", "driftbayes.plots._panels")(panels)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers."""

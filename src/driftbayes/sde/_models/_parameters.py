@@ -1,7 +1,5 @@
 """Parameters and terms of Langevin's equation, common to several equations."""
 
-__all__ = ["LANGEVIN", "friction", "merged", "white_noise"]
-
 from collections.abc import Mapping
 from typing import Any
 

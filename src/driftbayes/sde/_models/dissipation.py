@@ -1,7 +1,5 @@
 """Langevin motion with fluctuating forcing."""
 
-__all__ = ["fluctuating_dissipation", "relaxation", "renewal_noise", "steady"]
-
 from typing import Any
 
 import jax.numpy as jnp

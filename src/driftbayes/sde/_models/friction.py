@@ -1,7 +1,5 @@
 """Langevin motion with friction that grows with the speed."""
 
-__all__ = ["nonlinear_friction"]
-
 from typing import Any
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Langevin's equation as an SDE."""
 
-__all__ = ["langevin"]
-
 from driftbayes.sde._model import SDE
 from driftbayes.sde._models._parameters import LANGEVIN, friction, white_noise
 

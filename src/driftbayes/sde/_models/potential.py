@@ -1,7 +1,5 @@
 """Langevin motion in a potential."""
 
-__all__ = ["double_well", "in_potential"]
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

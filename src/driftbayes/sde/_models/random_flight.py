@@ -1,7 +1,5 @@
 """Well-mixed random flight in inhomogeneous turbulence."""
 
-__all__ = ["random_flight"]
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Langevin motion driven by Student's noise: Gaussian noise of fluctuating intensity."""
 
-__all__ = ["student_langevin"]
-
 from collections.abc import Callable
 from typing import Any
 

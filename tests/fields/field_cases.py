@@ -1,23 +1,11 @@
 """Calibration of fits of known fields."""
 
-__all__ = ["CASES", "Case", "judge", "summary"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
-from driftbayes._typing import FloatArray
-from driftbayes.data._sampling import Displacements
-from driftbayes.fields import (
-    AveragedFit,
-    FieldPriors,
-    FlightPriors,
-    fit_field,
-    fit_flight,
-)
-from driftbayes.testing.known_fields import (
+from known_fields import (
     KAPPA,
     SIGMA,
     TIME,
@@ -27,6 +15,16 @@ from driftbayes.testing.known_fields import (
     steps,
     wave,
     wavy,
+)
+
+from driftbayes._typing import FloatArray
+from driftbayes.data._sampling import Displacements
+from driftbayes.fields import (
+    AveragedFit,
+    FieldPriors,
+    FlightPriors,
+    fit_field,
+    fit_flight,
 )
 
 _WALLS_1D = {"walls": [[0.0], [1.0]]}

@@ -5,20 +5,6 @@ Particles with memory follow a random flight with varying velocity scale, memory
 without walls.
 """
 
-__all__ = [
-    "KAPPA",
-    "SIGMA",
-    "TIME",
-    "constant",
-    "flights",
-    "no_gradient",
-    "steps",
-    "wave",
-    "wave_gradient",
-    "wavy",
-    "wavy_gradient",
-]
-
 from collections.abc import Callable
 from typing import TypeAlias
 

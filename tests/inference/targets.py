@@ -1,7 +1,5 @@
 """Targets with a known evidence, and a model with many parameters, for tests of samplers."""
 
-__all__ = ["ConstantTarget", "GaussianTarget", "PeaksTarget", "TwoSpeeds"]
-
 from typing import ClassVar
 
 import equinox as eqx
