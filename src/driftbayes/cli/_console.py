@@ -1,26 +1,5 @@
 """Print tables on stdout, notes and progress on stderr."""
 
-__all__ = [
-    "complain",
-    "deliver",
-    "detail",
-    "fold",
-    "is_verbose",
-    "note",
-    "print_card",
-    "print_json",
-    "print_table",
-    "progress_bar",
-    "save",
-    "save_dataset",
-    "save_figure",
-    "say",
-    "set_verbosity",
-    "shows_progress",
-    "stage",
-    "timed",
-]
-
 import json
 import os
 import shutil

@@ -1,32 +1,5 @@
 """Define options shared by several commands, and convert them to arguments of the library."""
 
-__all__ = [
-    "METHODS",
-    "READING",
-    "add_data",
-    "add_figure",
-    "add_inference",
-    "add_json",
-    "add_netcdf",
-    "add_reading",
-    "add_streaming",
-    "add_tau",
-    "analysis",
-    "check_seed",
-    "given_reading",
-    "model_names",
-    "note_blocks",
-    "numbers",
-    "parse_priors",
-    "parse_tau",
-    "parse_times",
-    "read",
-    "read_large",
-    "read_unchecked",
-    "refuse",
-    "scales",
-]
-
 import argparse
 import shlex
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Forecast observed particles from earlier positions, and score the forecasts."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
 from driftbayes.cli import _console, _jax, _options

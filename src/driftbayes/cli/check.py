@@ -1,7 +1,5 @@
 """Test the goodness of fit of models, and the sensitivity of the verdict to the priors."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
 from driftbayes.cli import _console, _jax, _options

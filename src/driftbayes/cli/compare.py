@@ -1,7 +1,5 @@
 """Compare models at one sampling time."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 from typing import Any
 

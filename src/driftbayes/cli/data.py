@@ -1,20 +1,15 @@
 """Commands that inspect and convert data: info, qc, diagnose, dependence, convert."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
-
-if TYPE_CHECKING:
-    pass
 
 
 def _add_reading(parser: Parser) -> None:

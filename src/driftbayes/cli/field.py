@@ -1,7 +1,5 @@
 """Fit smooth fields of diffusivity and flow, or of velocity scale, memory time and flow."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
 from driftbayes.cli import _console, _jax, _options

@@ -1,7 +1,5 @@
 """Predict the dispersion of particles."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,5 @@
 """Recommend a diffusivity or random flight for a horizon."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
 from driftbayes.cli import _console, _jax, _options

@@ -1,7 +1,5 @@
 """Compare models over a range of sampling times."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
 from driftbayes.cli import _console, _jax, _options

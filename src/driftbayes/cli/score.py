@@ -1,17 +1,11 @@
 """Score predictions of models, or ensembles of a simulator."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
-
-if TYPE_CHECKING:
-    pass
 
 # Reading options that apply to both observations and ensembles.
 _SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")

@@ -1,7 +1,5 @@
 """Find where each track changes."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
 from driftbayes.cli import _console, _jax, _options

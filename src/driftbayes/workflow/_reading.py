@@ -1,16 +1,5 @@
 """Reading of trajectories from files, tables, arrays and datasets, ready for analysis."""
 
-__all__ = [
-    "Blocks",
-    "FileInBlocks",
-    "check_quality",
-    "load",
-    "open_scan",
-    "prepare_tracks",
-    "read",
-    "with_reading",
-]
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
