@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,34 +132,51 @@ def print_card(card: "Card") -> None:
     print(card_text(card, _width()))
 
 
-def print_result(result: Any, *, as_json: bool) -> None:
-    """Print a result on stdout, as JSON or by its description."""
-    if as_json:
-        print_json(result.to_json())
-        return
+def print_result(result: Any) -> None:
+    """Print the description of a result on stdout."""
     from driftbayes._representation import describe
 
     print_card(describe(result))
 
 
-def deliver(result: Any, args: "argparse.Namespace", **options: Any) -> int:
+def deliver(
+    result: Any,
+    args: "argparse.Namespace",
+    *,
+    more: Mapping[str, Any] | None = None,
+    card: "Card | None" = None,
+    lines: Sequence[str] = (),
+    **options: Any,
+) -> int:
     """Write the file and the figure that were asked for, and print the result.
 
     Args:
         result: The result of a command.
         args: Its parsed arguments.
+        more: Further entries of the JSON output.
+        card: Description of the result, if not the usual one.
+        lines: Sentences below the description.
         **options: Options of the figure file.
     """
-    output = getattr(args, "output", None)
+    output, figure = (getattr(args, name, None) for name in ("output", "figure"))
     if output is not None:
         save(result, output)
-    if args.figure is not None:
+    if figure is not None:
         import matplotlib as mpl
 
         # Needs no display.
         mpl.use("agg")
-        save_figure(result.plot(), args.figure, **options)
-    print_result(result, as_json=args.json)
+        save_figure(result.plot(), figure, **options)
+    if args.json:
+        found = result.to_json()
+        print_json({**found, **more} if more else found)
+        return 0
+    if card is None:
+        print_result(result)
+    else:
+        print_card(card)
+    for line in lines:
+        say(line)
     return 0
 
 

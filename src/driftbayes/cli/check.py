@@ -2,7 +2,7 @@
 
 import argparse
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
@@ -21,15 +21,7 @@ def _add_check(parser: Parser) -> None:
 
 def _check(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    _options.check_seed(args.seed)
-    with _console.progress_bar() as progress:
-        tracks = _options.read_large(args, progress, sums=False)
-        _jax.prepare_jax()
-        from driftbayes.workflow import check
-
-        given = _options.analysis(args)
-        result = check(tracks, tau, n_replicas=args.replicas, progress=progress, **given)
-    _options.note_blocks(args, tracks)
+    _, result = _options.analyse(args, "check", tau, sums=False, n_replicas=args.replicas)
     return _console.deliver(result, args, dpi=200)
 
 
@@ -49,13 +41,7 @@ def _add_sensitivity(parser: Parser) -> None:
 def _sensitivity(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
     factors = _parse_factors(args.factors)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes.workflow import sensitivity
-
-    given = _options.analysis(args)
-    with _console.progress_bar() as progress:
-        result = sensitivity(tracks, tau, factors=factors, progress=progress, **given)
+    _, result = _options.analyse(args, "sensitivity", tau, factors=factors)
     return _console.deliver(result, args)
 
 

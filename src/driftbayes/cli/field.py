@@ -2,7 +2,7 @@
 
 import argparse
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
@@ -32,24 +32,11 @@ def _add_arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    scales = _options.scales(args)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes.workflow import field
-
-    with _console.progress_bar() as progress:
-        result = field(
-            tracks,
-            tau,
-            model=args.model,
-            priors=_options.parse_priors(args.prior),
-            scales=scales,
-            n_intervals=args.intervals,
-            progress=progress,
-            density=args.density,
-            walls=_parse_walls(args.walls),
-            **({} if args.hypotheses is None else {"hypotheses": args.hypotheses.split(",")}),
-        )
+    how = {"model": args.model, "density": args.density, "n_intervals": args.intervals}
+    how["walls"] = _parse_walls(args.walls)
+    if args.hypotheses is not None:
+        how["hypotheses"] = args.hypotheses.split(",")
+    _, result = _options.analyse(args, "field", tau, **how)
     return _console.deliver(result, args)
 
 

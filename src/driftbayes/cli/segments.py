@@ -2,7 +2,7 @@
 
 import argparse
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Output, Parser
 
 _TABLE = Output(suffixes=(".nc", ".csv"), what="segments are written as NetCDF or CSV")
@@ -29,21 +29,7 @@ def _add_arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    scales = _options.scales(args)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes.workflow import segments
-
-    with _console.progress_bar() as progress, _console.timed(f"segments of {args.model}"):
-        result = segments(
-            tracks,
-            tau,
-            model=args.model,
-            rate=args.rate,
-            priors=_options.parse_priors(args.prior),
-            scales=scales,
-            progress=progress,
-        )
+    _, result = _options.analyse(args, "segments", tau, model=args.model, rate=args.rate)
     return _console.deliver(result, args)
 
 
