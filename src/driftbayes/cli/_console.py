@@ -193,7 +193,6 @@ def print_table(
     rows: Sequence[Sequence[str]],
     *,
     left: int = 1,
-    keys: int = 1,
 ) -> None:
     """Print a table on stdout, split into several if it is wider than the terminal.
 
@@ -202,12 +201,11 @@ def print_table(
         columns: Headings; no heading is printed if all are empty.
         rows: Cells.
         left: Number of leading columns with text, which may be folded.
-        keys: Number of leading columns to repeat if the table is split.
     """
     from driftbayes._representation import Table, table_text
 
     sides = ("l" * left).ljust(len(columns), "r")
-    table = Table((*columns,), tuple(tuple(row) for row in rows), sides, keys=keys)
+    table = Table((*columns,), tuple(tuple(row) for row in rows), sides)
     head = [fold(title)] if title else []
     print(*head, *(f" {line}" for line in table_text(table, _width() - 1)), "", sep="\n")
 

@@ -68,12 +68,15 @@ _DATA = """
 --windows {first,all}<=first>  with --n-tau: use the first window of each trajectory, or all
 --gaps {split,keep}<=split>  split trajectories at missing positions, or keep one longer step
 """
+SCALES = """
+--u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
+--timescale T  velocity time scale, for example 2d, sets prior scales
+"""
 _INFERENCE = f"""
 --models NAME,...<=brownian,langevin>  models to compare, see `driftbayes models`; or all
 --prior PARAM=FAMILY:NUMBERS<list>  prior of a parameter, for example gamma=exponential:2,
     k=lognormal:1:2, kappa=gamma:2:1, k=uniform:0:5; may be repeated
---u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
---timescale T  velocity time scale, for example 2d, sets prior scales
+{SCALES.strip()}
 --model-prior P,...  prior probabilities of the models (default: equal)
 --method METHOD<=auto>  method for the evidence, {", ".join(METHODS[:-1])} or {METHODS[-1]}; auto
     integrates exactly where possible, else samples; laplace is the paper's approximation; options

@@ -20,11 +20,10 @@ def _add_arguments(parser: Parser) -> None:
 --hypotheses NAMES  which fields may vary, separated by commas: kappa, flow, both; or sigma, time,
     both (of these), flow (default: all)
 --intervals N<int>  spline intervals along the longer side (default: 16 in 1-D, 8 in 2-D)
---u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
---timescale T  velocity time scale, for example 2d, sets prior scales
 --prior PARAM=FAMILY:NUMBERS<list>  prior of kappa, gamma or k (exponential) or flow (fixed), for
     example kappa=exponential:100; may be repeated
 """)
+    parser.add_options(_options.SCALES)
     _options.add_netcdf(parser, "write the fields with their errors as NetCDF with CF conventions")
     _options.add_figure(parser, "write a figure of the fields and their errors")
     _options.add_json(parser)

@@ -18,9 +18,8 @@ def _add_arguments(parser: Parser) -> None:
     changes with probability 1/2)
 --prior PARAM=FAMILY:NUMBERS<list>  prior of a parameter of each segment, for example
     kappa=exponential:2; may be repeated
---u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
---timescale T  velocity time scale, for example 2d, sets prior scales
 """)
+    parser.add_options(_options.SCALES)
     text = "write all numbers as NetCDF, or the segments as CSV"
     parser.add_output(f"-o --output FILE.nc  {text}", _TABLE)
     _options.add_figure(parser, "write a figure of the tracks most likely to change")
