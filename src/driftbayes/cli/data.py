@@ -126,10 +126,9 @@ def _dependence(args: argparse.Namespace) -> int:
         _jax.prepare_jax()
         from driftbayes import workflow
 
-        how: dict[str, Any] = {"n_replicates": args.bootstrap, "units": args.draw}
-        how |= {n: given[n] for n in ("models", "priors", "scales", "method", "seed")}
+        given |= {"n_replicates": args.bootstrap, "units": args.draw}
         with _console.stage("bootstrap"):
-            replicates = workflow.bootstrap(tracks, tau, **how)
+            replicates = workflow.bootstrap(tracks, tau, **given)
         result = replicates.dependence
     models = []
     if result.options:
