@@ -367,7 +367,9 @@ def opened(folder: Path) -> Iterator[dict[str, Any]]:
     ):
         for name, variable in dataset.variables.items():
             _declare_fill(variable, arrays.get(str(name)))
-        yield {**describe_dataset(dataset), "dataset": partial(nullcontext, dataset)}
+        # zarr lists arrays in the order in which their descriptions happen to be read.
+        ordered = dataset[sorted(map(str, dataset.variables))]
+        yield {**describe_dataset(ordered), "dataset": partial(nullcontext, ordered)}
 
 
 def _declare_fill(variable: "xr.Variable", array: _ArrayInfo | None) -> None:
