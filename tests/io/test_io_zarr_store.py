@@ -8,6 +8,7 @@ from driftbayes.data._trajectories import Trajectories
 from driftbayes.data.sphere import on_plane
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import read_trajectories, write_trajectories
+from driftbayes.io._formats import contents_of
 
 
 @pytest.fixture
@@ -35,6 +36,15 @@ def test_a_store_says_where_it_comes_from(tmp_path, tracks):
     assert again.provenance["reader"] == "zarr"
     assert again.provenance["plane"] == tracks.provenance["plane"]
     assert (again.length_unit, again.time_unit) == ("m", "s")
+
+
+def test_variables_have_one_order_in_every_run(tmp_path):
+    # The first of several suitable variables is read; zarr lists them in any order.
+    names = [f"v{i}" for i in np.random.default_rng(1).permutation(20)]
+    data = {name: ("obs", np.arange(3.0)) for name in names}
+    xr.Dataset(data).to_zarr(tmp_path / "a.zarr", zarr_format=2)
+    contents = contents_of(tmp_path / "a.zarr")
+    assert contents.names == tuple(contents.dims) == tuple(sorted(names))
 
 
 def test_a_store_of_ours_is_replaced_and_nothing_is_left_beside_it(tmp_path, tracks):

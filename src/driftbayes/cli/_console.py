@@ -1,33 +1,12 @@
 """Print tables on stdout, notes and progress on stderr."""
 
-__all__ = [
-    "complain",
-    "deliver",
-    "detail",
-    "fold",
-    "is_verbose",
-    "note",
-    "print_card",
-    "print_json",
-    "print_table",
-    "progress_bar",
-    "save",
-    "save_dataset",
-    "save_figure",
-    "say",
-    "set_verbosity",
-    "shows_progress",
-    "stage",
-    "timed",
-]
-
 import json
 import os
 import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,34 +132,51 @@ def print_card(card: "Card") -> None:
     print(card_text(card, _width()))
 
 
-def print_result(result: Any, *, as_json: bool) -> None:
-    """Print a result on stdout, as JSON or by its description."""
-    if as_json:
-        print_json(result.to_json())
-        return
+def print_result(result: Any) -> None:
+    """Print the description of a result on stdout."""
     from driftbayes._representation import describe
 
     print_card(describe(result))
 
 
-def deliver(result: Any, args: "argparse.Namespace", **options: Any) -> int:
+def deliver(
+    result: Any,
+    args: "argparse.Namespace",
+    *,
+    more: Mapping[str, Any] | None = None,
+    card: "Card | None" = None,
+    lines: Sequence[str] = (),
+    **options: Any,
+) -> int:
     """Write the file and the figure that were asked for, and print the result.
 
     Args:
         result: The result of a command.
         args: Its parsed arguments.
+        more: Further entries of the JSON output.
+        card: Description of the result, if not the usual one.
+        lines: Sentences below the description.
         **options: Options of the figure file.
     """
-    output = getattr(args, "output", None)
+    output, figure = (getattr(args, name, None) for name in ("output", "figure"))
     if output is not None:
         save(result, output)
-    if args.figure is not None:
+    if figure is not None:
         import matplotlib as mpl
 
         # Needs no display.
         mpl.use("agg")
-        save_figure(result.plot(), args.figure, **options)
-    print_result(result, as_json=args.json)
+        save_figure(result.plot(), figure, **options)
+    if args.json:
+        found = result.to_json()
+        print_json({**found, **more} if more else found)
+        return 0
+    if card is None:
+        print_result(result)
+    else:
+        print_card(card)
+    for line in lines:
+        say(line)
     return 0
 
 
@@ -197,7 +193,6 @@ def print_table(
     rows: Sequence[Sequence[str]],
     *,
     left: int = 1,
-    keys: int = 1,
 ) -> None:
     """Print a table on stdout, split into several if it is wider than the terminal.
 
@@ -206,12 +201,11 @@ def print_table(
         columns: Headings; no heading is printed if all are empty.
         rows: Cells.
         left: Number of leading columns with text, which may be folded.
-        keys: Number of leading columns to repeat if the table is split.
     """
     from driftbayes._representation import Table, table_text
 
     sides = ("l" * left).ljust(len(columns), "r")
-    table = Table((*columns,), tuple(tuple(row) for row in rows), sides, keys=keys)
+    table = Table((*columns,), tuple(tuple(row) for row in rows), sides)
     head = [fold(title)] if title else []
     print(*head, *(f" {line}" for line in table_text(table, _width() - 1)), "", sep="\n")
 

@@ -1,7 +1,5 @@
 """Set up JAX: double precision, and a private cache of compiled programs."""
 
-__all__ = ["prepare_jax", "report_compilation"]
-
 import hashlib
 import os
 import platform

@@ -1,32 +1,5 @@
 """Define options shared by several commands, and convert them to arguments of the library."""
 
-__all__ = [
-    "METHODS",
-    "READING",
-    "add_data",
-    "add_figure",
-    "add_inference",
-    "add_json",
-    "add_netcdf",
-    "add_reading",
-    "add_streaming",
-    "add_tau",
-    "analysis",
-    "check_seed",
-    "given_reading",
-    "model_names",
-    "note_blocks",
-    "numbers",
-    "parse_priors",
-    "parse_tau",
-    "parse_times",
-    "read",
-    "read_large",
-    "read_unchecked",
-    "refuse",
-    "scales",
-]
-
 import argparse
 import shlex
 from collections.abc import Iterator, Sequence
@@ -95,12 +68,15 @@ _DATA = """
 --windows {first,all}<=first>  with --n-tau: use the first window of each trajectory, or all
 --gaps {split,keep}<=split>  split trajectories at missing positions, or keep one longer step
 """
+SCALES = """
+--u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
+--timescale T  velocity time scale, for example 2d, sets prior scales
+"""
 _INFERENCE = f"""
 --models NAME,...<=brownian,langevin>  models to compare, see `driftbayes models`; or all
 --prior PARAM=FAMILY:NUMBERS<list>  prior of a parameter, for example gamma=exponential:2,
     k=lognormal:1:2, kappa=gamma:2:1, k=uniform:0:5; may be repeated
---u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
---timescale T  velocity time scale, for example 2d, sets prior scales
+{SCALES.strip()}
 --model-prior P,...  prior probabilities of the models (default: equal)
 --method METHOD<=auto>  method for the evidence, {", ".join(METHODS[:-1])} or {METHODS[-1]}; auto
     integrates exactly where possible, else samples; laplace is the paper's approximation; options
@@ -261,14 +237,6 @@ def read_large(
     return file
 
 
-def note_blocks(args: argparse.Namespace, tracks: "Trajectories | FileInBlocks") -> None:
-    """Print the repairs by --qc of a file that was read in blocks."""
-    from driftbayes.workflow import FileInBlocks
-
-    if isinstance(tracks, FileInBlocks):
-        _note_repairs(args, tracks)
-
-
 def _note_repairs(args: argparse.Namespace, tracks: "Trajectories | FileInBlocks") -> None:
     from driftbayes import quality
 
@@ -348,10 +316,44 @@ def _parse_missing(text: str | None) -> tuple[float, ...] | None:
     return () if text == "none" else tuple(numbers("--missing", text.split(",")))
 
 
+def analyse(
+    args: argparse.Namespace, name: str, *positional: Any, sums: bool = True, **options: Any
+) -> tuple[Any, Any]:
+    """Read the trajectories, and analyse them with the models, priors and method that were given.
+
+    Args:
+        args: Parsed arguments.
+        name: Name of a function of `workflow`.
+        *positional: Its arguments after the trajectories.
+        sums: Whether it needs only sums over a large file.
+        **options: Its options other than those of `analysis`.
+
+    Returns:
+        The trajectories and the result.
+    """
+    given = analysis(args)
+    with _console.progress_bar() as progress:
+        tracks = read_large(args, progress, sums=sums) if "stream" in args else read(args)
+        _jax.prepare_jax()
+        from driftbayes import workflow
+        from driftbayes.data._trajectories import Trajectories
+
+        with _console.timed(f"evidence of {args.models if 'models' in args else args.model}"):
+            result = getattr(workflow, name)(
+                tracks, *positional, progress=progress, **given, **options
+            )
+    if not isinstance(tracks, Trajectories):
+        # The repairs of a file in blocks are known only now.
+        _note_repairs(args, tracks)
+    return tracks, result
+
+
 def analysis(args: argparse.Namespace) -> dict[str, Any]:
     """Return models, priors, method and displacements, by the names of `workflow.compare`."""
     from driftbayes.data._sampling import Cut
 
+    if "models" not in args:
+        return {"priors": parse_priors(args.prior), "scales": scales(args)}
     check_seed(args.seed)
     if args.method.partition(":")[0] != "laplace":
         refuse(args, "--coords", because="--coords is an option of --method laplace")

@@ -1,7 +1,5 @@
 """Parse command lines: commands, their outputs, examples in help, suggestions in errors."""
 
-__all__ = ["Command", "Commands", "Output", "Parser", "announce", "figure", "netcdf"]
-
 import argparse
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Commands that list formats and models, and print citations and completion scripts."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 from collections.abc import Iterator
 from pathlib import Path

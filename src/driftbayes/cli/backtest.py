@@ -1,10 +1,8 @@
 """Forecast observed particles from earlier positions, and score the forecasts."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Parser
 
 
@@ -28,16 +26,8 @@ def _add_arguments(parser: Parser) -> None:
 def _run(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
     horizons = _options.parse_times("--horizons", args.horizons)
-    _options.check_seed(args.seed)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes.workflow import backtest
-
-    how = {"origins": args.origins, "members": args.members, "kappa": args.kappa}
-    how["errors"] = args.errors
-    with _console.progress_bar() as progress:
-        given = {**_options.analysis(args), **how, "progress": progress}
-        result = backtest(tracks, tau, horizons, **given)
+    how = {name: getattr(args, name) for name in ("origins", "members", "kappa", "errors")}
+    _, result = _options.analyse(args, "backtest", tau, horizons, **how)
     return _console.deliver(result, args)
 
 

@@ -1,10 +1,8 @@
 """Test the goodness of fit of models, and the sensitivity of the verdict to the priors."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
@@ -23,18 +21,10 @@ def _add_check(parser: Parser) -> None:
 
 def _check(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    _options.check_seed(args.seed)
     from driftbayes.checks._check import check_replicas
 
     check_replicas(args.replicas, "--replicas")
-    with _console.progress_bar() as progress:
-        tracks = _options.read_large(args, progress, sums=False)
-        _jax.prepare_jax()
-        from driftbayes.workflow import check
-
-        given = _options.analysis(args)
-        result = check(tracks, tau, n_replicas=args.replicas, progress=progress, **given)
-    _options.note_blocks(args, tracks)
+    _, result = _options.analyse(args, "check", tau, sums=False, n_replicas=args.replicas)
     return _console.deliver(result, args, dpi=200)
 
 
@@ -54,13 +44,7 @@ def _add_sensitivity(parser: Parser) -> None:
 def _sensitivity(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
     factors = _parse_factors(args.factors)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes.workflow import sensitivity
-
-    given = _options.analysis(args)
-    with _console.progress_bar() as progress:
-        result = sensitivity(tracks, tau, factors=factors, progress=progress, **given)
+    _, result = _options.analyse(args, "sensitivity", tau, factors=factors)
     return _console.deliver(result, args)
 
 

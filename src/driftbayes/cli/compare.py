@@ -1,11 +1,8 @@
 """Compare models at one sampling time."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
-from typing import Any
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Parser
 
 
@@ -22,27 +19,13 @@ def _add_arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    with _console.progress_bar() as progress:
-        tracks = _options.read_large(args, progress)
-        _jax.prepare_jax()
-        from driftbayes.workflow import compare
-
-        with _console.timed(f"evidence of {args.models}"):
-            wanted: dict[str, Any] = {"sensitivity": args.sensitivity or None, "progress": progress}
-            result = compare(tracks, tau, **wanted, **_options.analysis(args))
-    _options.note_blocks(args, tracks)
-    models = result.missing_models
-    command = _options.offer_models(args, models) if models else ""
-    if args.json:
-        more = {k: v for k, v in tracks.provenance.items() if k == "quality"}
-        _console.print_json({**result.to_json(), **more, **({"next": command} if command else {})})
-        return 0
-    from driftbayes._representation import describe
-
-    _console.print_card(describe(result))
-    if command:
-        _console.say(f"next: {command}")
-    return 0
+    tracks, result = _options.analyse(args, "compare", tau, sensitivity=args.sensitivity or None)
+    more = {name: value for name, value in tracks.provenance.items() if name == "quality"}
+    lines = []
+    if result.missing_models:
+        more["next"] = _options.offer_models(args, result.missing_models)
+        lines = [f"next: {more['next']}"]
+    return _console.deliver(result, args, more=more, lines=lines)
 
 
 COMMANDS = {

@@ -1,20 +1,15 @@
 """Commands that inspect and convert data: info, qc, diagnose, dependence, convert."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Output, Parser
 from driftbayes.errors import DriftbayesError
-
-if TYPE_CHECKING:
-    pass
 
 
 def _add_reading(parser: Parser) -> None:
@@ -59,7 +54,7 @@ def _qc(args: argparse.Namespace) -> int:
     if args.json:
         _console.print_json({"file": args.file.name, **report.to_json()})
         return 0
-    _console.print_result(report, as_json=False)
+    _console.print_result(report)
     return 0
 
 
@@ -131,28 +126,23 @@ def _dependence(args: argparse.Namespace) -> int:
         _jax.prepare_jax()
         from driftbayes import workflow
 
-        how: dict[str, Any] = {"n_replicates": args.bootstrap, "units": args.draw}
-        how |= {n: given[n] for n in ("models", "priors", "scales", "method", "seed")}
+        given |= {"n_replicates": args.bootstrap, "units": args.draw}
         with _console.stage("bootstrap"):
-            replicates = workflow.bootstrap(tracks, tau, **how)
+            replicates = workflow.bootstrap(tracks, tau, **given)
         result = replicates.dependence
     models = []
     if result.options:
         from driftbayes.workflow._sharing import models_at
 
         models = models_at(tracks, result.tau, names, result.options)
-    command = _options.offer_models(args, models, command="compare") if models else ""
-    if args.json:
-        drawn = {} if replicates is None else {"bootstrap": replicates.to_json()}
-        offered = {"models": models, "next": command} if models else {}
-        _console.print_json({**result.to_json(), **offered, **drawn})
-        return 0
-    _console.print_result(result, as_json=False)
+    more: dict[str, Any] = {}
+    lines = [] if replicates is None else [replicates.sentence]
+    if models:
+        more = {"models": models, "next": _options.offer_models(args, models, command="compare")}
+        lines.append(f"next: {more['next']}")
     if replicates is not None:
-        _console.say(replicates.sentence)
-    if command:
-        _console.say(f"next: {command}")
-    return 0
+        more["bootstrap"] = replicates.to_json()
+    return _console.deliver(result, args, more=more, lines=lines)
 
 
 def _add_convert(parser: Parser) -> None:

@@ -1,7 +1,5 @@
 """Write example data."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Explore files, models and priors interactively in a local web page."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 import os
 import shlex

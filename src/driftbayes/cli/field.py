@@ -1,10 +1,8 @@
 """Fit smooth fields of diffusivity and flow, or of velocity scale, memory time and flow."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
 
@@ -22,11 +20,10 @@ def _add_arguments(parser: Parser) -> None:
 --hypotheses NAMES  which fields may vary, separated by commas: kappa, flow, both; or sigma, time,
     both (of these), flow (default: all)
 --intervals N<int>  spline intervals along the longer side (default: 16 in 1-D, 8 in 2-D)
---u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
---timescale T  velocity time scale, for example 2d, sets prior scales
 --prior PARAM=FAMILY:NUMBERS<list>  prior of kappa, gamma or k (exponential) or flow (fixed), for
     example kappa=exponential:100; may be repeated
 """)
+    parser.add_options(_options.SCALES)
     _options.add_netcdf(parser, "write the fields with their errors as NetCDF with CF conventions")
     _options.add_figure(parser, "write a figure of the fields and their errors")
     _options.add_json(parser)
@@ -34,24 +31,11 @@ def _add_arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    scales = _options.scales(args)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes.workflow import field
-
-    with _console.progress_bar() as progress:
-        result = field(
-            tracks,
-            tau,
-            model=args.model,
-            priors=_options.parse_priors(args.prior),
-            scales=scales,
-            n_intervals=args.intervals,
-            progress=progress,
-            density=args.density,
-            walls=_parse_walls(args.walls),
-            **({} if args.hypotheses is None else {"hypotheses": args.hypotheses.split(",")}),
-        )
+    how = {"model": args.model, "density": args.density, "n_intervals": args.intervals}
+    how["walls"] = _parse_walls(args.walls)
+    if args.hypotheses is not None:
+        how["hypotheses"] = args.hypotheses.split(",")
+    _, result = _options.analyse(args, "field", tau, **how)
     return _console.deliver(result, args)
 
 

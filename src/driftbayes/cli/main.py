@@ -1,7 +1,5 @@
 """Run the command `driftbayes`."""
 
-__all__ = ["build_parser", "entry_point", "main"]
-
 import argparse
 import errno
 import io

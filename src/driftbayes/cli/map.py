@@ -1,16 +1,11 @@
 """Test whether dispersion varies in space, and map it by evidence or on a fixed grid."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from driftbayes.cli import _console, _jax, _options
 from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
-
-if TYPE_CHECKING:
-    pass
 
 
 def _add_arguments(parser: Parser) -> None:

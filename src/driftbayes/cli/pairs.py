@@ -1,7 +1,5 @@
 """Compare laws of relative dispersion for pairs of particles."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 from typing import TYPE_CHECKING, Any
 

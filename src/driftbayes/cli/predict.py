@@ -1,11 +1,9 @@
 """Predict the dispersion of particles."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Output, Parser, netcdf, regions
 from driftbayes.errors import DriftbayesError
 
@@ -68,7 +66,6 @@ def _predict(args: argparse.Namespace) -> int:
     for option, number in (("--members", args.members), ("--draws", args.draws)):
         if number < 1:
             raise DriftbayesError(f"{option} must be 1 or more, got {number}")
-    _options.check_seed(args.seed)
     wants_map = args.map is not None or args.figure is not None
     if args.cell is not None and not wants_map:
         raise DriftbayesError("--cell is for a map; give --map FILE.nc or --figure FILE.png too")
@@ -78,15 +75,11 @@ def _predict(args: argparse.Namespace) -> int:
     if wants_map and args.given is not None:
         raise DriftbayesError("--map and --figure do not support --given; use --regions")
     args.models = args.models or _MODELS[args.given]
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes.io import write_trajectories
-    from driftbayes.workflow import predict
-
-    with _console.progress_bar() as progress:
-        given = {**_options.analysis(args), "n_draws": args.draws, "progress": progress}
-        result = predict(tracks, tau, horizons, given=args.given, **given)
+    how = {"given": args.given, "n_draws": args.draws}
+    tracks, result = _options.analyse(args, "predict", tau, horizons, **how)
     if args.output is not None:
+        from driftbayes.io import write_trajectories
+
         ensemble = result.particles(args.members)
         written = ensemble.trajectories(
             predicted_from=str(args.file),
@@ -104,9 +97,9 @@ def _predict(args: argparse.Namespace) -> int:
         more = {} if presence is None else {"presence": presence.to_json()}
         _console.print_json(result.to_json() | more)
         return 0
-    _console.print_result(result, as_json=False)
+    _console.print_result(result)
     if presence is not None:
-        _console.print_result(presence, as_json=False)
+        _console.print_result(presence)
     return 0
 
 
@@ -125,9 +118,9 @@ def _predict_in_space(args: argparse.Namespace) -> int:
     from driftbayes.workflow import presence
 
     result = presence(tracks, horizons, args.space, model=args.space_model, cell=args.cell)
-    _write_map(result, args)
-    _console.print_result(result, as_json=args.json)
-    return 0
+    if args.map is not None:
+        _console.save(result, args.map)
+    return _console.deliver(result, args)
 
 
 def _write_presence(result: "Forecast", args: argparse.Namespace) -> "PresenceMap | None":
@@ -135,16 +128,11 @@ def _write_presence(result: "Forecast", args: argparse.Namespace) -> "PresenceMa
     if args.map is None and args.figure is None:
         return None
     presence = result.presence(args.cell)
-    _write_map(presence, args)
-    return presence
-
-
-def _write_map(presence: "PresenceMap", args: argparse.Namespace) -> None:
-    """Write a map of presence and its figure."""
     if args.map is not None:
         _console.save(presence, args.map)
     if args.figure is not None:
         _console.save_figure(presence.plot(), args.figure)
+    return presence
 
 
 def _write_regions(result: "Forecast", args: argparse.Namespace) -> None:

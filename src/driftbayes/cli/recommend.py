@@ -1,10 +1,8 @@
 """Recommend a diffusivity or random flight for a horizon."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Parser
 
 
@@ -26,17 +24,9 @@ def _add_arguments(parser: Parser) -> None:
 def _run(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
     horizons = _options.parse_times("--horizon", args.horizon)
-    _options.check_seed(args.seed)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes.workflow import recommend
-
-    with _console.progress_bar() as progress:
-        given = {**_options.analysis(args), "n_draws": args.draws, "progress": progress}
-        how = {"kappa": args.kappa, "arrival": args.arrival}
-        result = recommend(tracks, tau, horizons, **how, **given)
-    _console.print_result(result, as_json=args.json)
-    return 0
+    how = {"kappa": args.kappa, "arrival": args.arrival, "n_draws": args.draws}
+    _, result = _options.analyse(args, "recommend", tau, horizons, **how)
+    return _console.deliver(result, args)
 
 
 COMMANDS = {

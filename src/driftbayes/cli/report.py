@@ -1,7 +1,5 @@
 """Report and export results."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reproduce the experiments, figures and numbers of the paper."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 from collections.abc import Mapping
 from importlib import import_module

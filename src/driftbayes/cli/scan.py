@@ -1,10 +1,8 @@
 """Compare models over a range of sampling times."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Parser
 
 
@@ -25,17 +23,9 @@ def _add_arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from driftbayes.data._units import readable, times_in
-    from driftbayes.io import write_scan
 
     taus = None if args.taus is None else _options.parse_times("--taus", args.taus)
-    with _console.progress_bar() as progress:
-        tracks = _options.read_large(args, progress)
-        _jax.prepare_jax()
-        from driftbayes.workflow import scan
-
-        with _console.timed(f"scan with {args.models}"):
-            result = scan(tracks, taus, progress=progress, **_options.analysis(args))
-    _options.note_blocks(args, tracks)
+    tracks, result = _options.analyse(args, "scan", taus)
     n_found = len(result.comparisons) + len(result.skipped)
     n_wanted = 0 if taus is None else len(times_in(taus, None, "--taus"))
     if n_found < n_wanted:
@@ -43,20 +33,12 @@ def _run(args: argparse.Namespace) -> int:
             f"{n_wanted} sampling times rounded to {n_found} multiples of the recording interval "
             f"{readable(tracks.recording_interval or 0.0, result.comparisons[0].time_unit)}"
         )
-    if args.output is not None:
-        write_scan(result.to_dataset(), args.output)
-        _console.note(f"wrote {args.output}")
-    if args.figure is not None:
-        _console.save_figure(result.plot(), args.figure)
-    if args.json:
-        _console.print_json(result.to_json())
-    else:
-        from driftbayes.comparison._describe_scan import describe_scan
+    from driftbayes.comparison._describe_scan import describe_scan
 
-        _console.print_card(describe_scan(result, max_taus=None))
-        if result.missing_models:
-            _console.say(f"next: {_options.offer_models(args, result.missing_models)}")
-    return 0
+    missing = result.missing_models
+    lines = [f"next: {_options.offer_models(args, missing)}"] if missing else []
+    card = describe_scan(result, max_taus=None)
+    return _console.deliver(result, args, card=card, lines=lines)
 
 
 COMMANDS = {

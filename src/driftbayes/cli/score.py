@@ -1,17 +1,11 @@
 """Score predictions of models, or ensembles of a simulator."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Parser
 from driftbayes.errors import DriftbayesError
-
-if TYPE_CHECKING:
-    pass
 
 # Reading options that apply to both observations and ensembles.
 _SHARED = ("units", "coordinates", "frame", "length_unit", "time_unit", "missing", "date_order")
@@ -65,16 +59,9 @@ def _score(args: argparse.Namespace) -> int:
         _options.refuse(args, "--model-prior", because=because)
         if not args.learned:
             _options.refuse(args, "--folds", because="--folds is for --held-out-taus and --learned")
-    _options.check_seed(args.seed)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes.workflow import score
-
-    with _console.progress_bar() as progress:
-        given = {**_options.analysis(args), "progress": progress, "learned": args.learned}
-        result = score(tracks, tau, times=times, n_folds=args.folds, **given)
-    _console.print_result(result, as_json=args.json)
-    return 0
+    how = {"times": times, "n_folds": args.folds, "learned": args.learned}
+    _, result = _options.analyse(args, "score", tau, **how)
+    return _console.deliver(result, args)
 
 
 def _score_ensembles(args: argparse.Namespace) -> int:

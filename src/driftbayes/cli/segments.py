@@ -1,10 +1,8 @@
 """Find where each track changes."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 
-from driftbayes.cli import _console, _jax, _options
+from driftbayes.cli import _console, _options
 from driftbayes.cli._parser import Command, Output, Parser
 
 _TABLE = Output(suffixes=(".nc", ".csv"), what="segments are written as NetCDF or CSV")
@@ -20,9 +18,8 @@ def _add_arguments(parser: Parser) -> None:
     changes with probability 1/2)
 --prior PARAM=FAMILY:NUMBERS<list>  prior of a parameter of each segment, for example
     kappa=exponential:2; may be repeated
---u-rms U  root-mean-square velocity, for example 0.2m/s, sets prior scales
---timescale T  velocity time scale, for example 2d, sets prior scales
 """)
+    parser.add_options(_options.SCALES)
     text = "write all numbers as NetCDF, or the segments as CSV"
     parser.add_output(f"-o --output FILE.nc  {text}", _TABLE)
     _options.add_figure(parser, "write a figure of the tracks most likely to change")
@@ -31,21 +28,7 @@ def _add_arguments(parser: Parser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     tau = _options.parse_tau(args.tau)
-    scales = _options.scales(args)
-    tracks = _options.read(args)
-    _jax.prepare_jax()
-    from driftbayes.workflow import segments
-
-    with _console.progress_bar() as progress, _console.timed(f"segments of {args.model}"):
-        result = segments(
-            tracks,
-            tau,
-            model=args.model,
-            rate=args.rate,
-            priors=_options.parse_priors(args.prior),
-            scales=scales,
-            progress=progress,
-        )
+    _, result = _options.analyse(args, "segments", tau, model=args.model, rate=args.rate)
     return _console.deliver(result, args)
 
 

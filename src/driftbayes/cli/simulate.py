@@ -1,7 +1,5 @@
 """Simulate trajectories of a model exactly."""
 
-__all__ = ["COMMANDS", "PARAMETERS"]
-
 import argparse
 
 from driftbayes.cli import _console, _jax, _options

@@ -1,7 +1,5 @@
 """Simulate particles in forced two-dimensional turbulence: run, resume, render a movie."""
 
-__all__ = ["COMMANDS"]
-
 import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping

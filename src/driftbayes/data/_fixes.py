@@ -1,7 +1,5 @@
 """Find fixes by trajectory and time."""
 
-__all__ = ["last_rows", "rows_at"]
-
 import numpy as np
 
 from driftbayes._typing import FloatArray, IntArray

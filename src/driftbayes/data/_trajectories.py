@@ -436,14 +436,9 @@ class Trajectories(Described):
         """Find the interval near dt of which times are multiples; None if there is none."""
         if elapsed.max() > 2**53 * dt:
             return None
-        steps = np.round(elapsed / dt)
-        # From near to far: a slightly wrong dt miscounts the steps at the end of a long record.
-        for horizon in (1e2, 1e4, 1e6, np.inf):
-            near = steps <= horizon
-            if steps[near].any():
-                dt = float(np.sum(elapsed[near] * steps[near]) / np.sum(steps[near] ** 2))
-                steps = np.round(elapsed / dt)
-        return dt if np.abs(elapsed - steps * dt).max() <= self._slack(dt) else None
+        dt = fitted_step(elapsed, dt)
+        off = np.abs(elapsed - np.round(elapsed / dt) * dt).max()
+        return dt if off <= self._slack(dt) else None
 
     def _slack(self, dt: float) -> float:
         return float(GRID_TOLERANCE * dt + 4 * np.spacing(np.abs(self.times).max()))
@@ -823,6 +818,17 @@ def concatenated(parts: Sequence[Trajectories], **changes: Any) -> Trajectories:
 def check_tracks(tracks: Any) -> None:
     """Refuse anything but trajectories."""
     expect(tracks, Trajectories, "tracks", "trajectories, as driftbayes.read(...) returns them")
+
+
+def fitted_step(values: FloatArray, step: float) -> float:
+    """Fit the step near a given one of which all values are multiples."""
+    # From near to far: a slightly wrong step miscounts the steps of far values.
+    for horizon in (1e2, 1e4, 1e6, np.inf):
+        counts = np.round(values / step)
+        near = counts <= horizon
+        if counts[near].any():
+            step = float(np.sum(values[near] * counts[near]) / np.sum(counts[near] ** 2))
+    return step
 
 
 def running_sum(steps: NDArray[Any], same: np.ndarray) -> NDArray[Any]:

@@ -1,7 +1,5 @@
 """Describe diagnostics of trajectories."""
 
-__all__ = ["describe_diagnostics"]
-
 import json
 import math
 from typing import TYPE_CHECKING

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from driftbayes._typing import FloatArray
-from driftbayes.data._trajectories import AXES, Trajectories
+from driftbayes.data._trajectories import AXES, Trajectories, fitted_step
 from driftbayes.data._units import length_factor, time_factor
 from driftbayes.errors import DriftbayesError
 
@@ -110,12 +110,7 @@ def grid_step(values: FloatArray) -> float | None:
         if step < 1000 * slack:
             return None
     offsets = distinct - distinct[0]
-    # From near to far: a slightly wrong step miscounts the steps of far values.
-    for horizon in (1e2, 1e4, 1e6, np.inf):
-        counts = np.round(offsets / step)
-        near = counts <= horizon
-        if counts[near].any():
-            step = float(np.sum(offsets[near] * counts[near]) / np.sum(counts[near] ** 2))
+    step = fitted_step(offsets, step)
     off = np.abs(offsets - np.round(offsets / step) * step).max()
     return step if off <= 0.01 * step + 2 * slack and off < 0.1 * step else None
 

@@ -21,7 +21,8 @@ from driftbayes._aliases import lazy
 from driftbayes._storage import PathLike
 from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.errors import DriftbayesError, expect
-from driftbayes.io._formats import FORMATS, choose, contents_of, may_be_several, read_as
+from driftbayes.io._files import files_of
+from driftbayes.io._formats import FORMATS, choose, contents_of, read_as
 from driftbayes.io._reading import ReadOptions
 
 if TYPE_CHECKING:
@@ -71,20 +72,17 @@ def read_trajectories(
     parsed = ReadOptions(**options)
     if not any(hasattr(path, name) for name in ("data_vars", "columns", "__getitem__")):
         expect(path, str | Path, "path", "one or more file names, an xarray Dataset or a DataFrame")
-    if isinstance(path, list | tuple) or may_be_several(path):
-        from driftbayes.io._files import files_of
+    files = files_of(path)
+    if files is not None:
         from driftbayes.io._several import read_several
 
-        files = files_of(path)
-        if files is not None:
-            given: Any = path if isinstance(path, list | tuple) else [path]
-            label = " ".join(Path(file).name for file in given[:3]) + " ..." * (len(given) > 3)
-            found = read_several(files, parsed, label)
-            parsed.check_frame(found)
-            return found
-    with ExitStack() as stack:
-        contents = contents_of(path, stack)
-        found = read_as(choose(contents, parsed.format), contents, parsed)
+        given: Any = path if isinstance(path, list | tuple) else [path]
+        label = " ".join(Path(file).name for file in given[:3]) + " ..." * (len(given) > 3)
+        found = read_several(files, parsed, label)
+    else:
+        with ExitStack() as stack:
+            contents = contents_of(path, stack)
+            found = read_as(choose(contents, parsed.format), contents, parsed)
     parsed.check_frame(found)
     return found
 

@@ -5,9 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from driftbayes._storage.zarr import is_group
 from driftbayes.errors import DriftbayesError
-from driftbayes.io._zarr_store import is_foreign_store
 
 # Name of the store in the directory of a turbulence run.
 RUN_STORE = "trajectories.zarr"
@@ -21,18 +19,23 @@ _NOT_DATA = ("readme", "license", "licence", "copying", "changelog", "requiremen
 
 def is_store(path: Path) -> bool:
     """Whether a directory is a Zarr store or a turbulence run."""
+    from driftbayes._storage.zarr import is_group
+    from driftbayes.io._zarr_store import is_foreign_store
+
     runs = (path, path / RUN_STORE)
     return path.is_dir() and (is_foreign_store(path) or any(map(is_group, runs)))
 
 
 def files_of(source: Any) -> list[Path] | None:
-    """List the files given by a list, a pattern or a folder; None if it is one file or store."""
+    """List the files given by a list, a pattern or a folder; None for a single source."""
     if isinstance(source, list | tuple):
         return [Path(file) for file in source]
+    if not isinstance(source, str | os.PathLike):
+        return None
     path = Path(source)
     if path.is_dir():
         return None if is_store(path) else _in_folder(path)
-    if path.exists() or not glob.has_magic(os.fspath(path)):
+    if not glob.has_magic(os.fspath(path)) or path.exists():
         return None
     matches = sorted(map(Path, glob.glob(os.fspath(path), recursive=True)))
     if not matches:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftbayes.data import _schema as schema
 from driftbayes.errors import DriftbayesError, did_you_mean
+from driftbayes.io._files import files_of
 from driftbayes.io._reading import Contents, ReadOptions, existing_file, reading_as, require
 
 if TYPE_CHECKING:
@@ -178,13 +179,6 @@ _DESCRIBERS = {
 }
 
 
-def may_be_several(path: object) -> bool:
-    """Whether a path may mean several files: a pattern or a directory."""
-    if not isinstance(path, str | os.PathLike):
-        return False
-    return any(char in os.fspath(path) for char in "*?[") or Path(path).is_dir()
-
-
 def contents_of(path: Any, stack: ExitStack | None = None) -> Contents:
     """Inspect a file, a Zarr store, the directory of a run or a dataset in memory.
 
@@ -195,12 +189,9 @@ def contents_of(path: Any, stack: ExitStack | None = None) -> Contents:
         stack: Keeps a dataset open until it is read or the stack ends; by default it is closed, and
             opened again to be read.
     """
-    if isinstance(path, list | tuple) or may_be_several(path):
-        from driftbayes.io._files import files_of
-
-        several = files_of(path)
-        if several is not None:
-            return contents_of(several[0], stack)
+    several = files_of(path)
+    if several is not None:
+        return contents_of(several[0], stack)
     if not isinstance(path, str | os.PathLike):
         if hasattr(path, "columns"):
             require("tables", "pyarrow")

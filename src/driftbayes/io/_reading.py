@@ -1,21 +1,5 @@
 """Reading options, descriptions of file contents, provenance and error messages."""
 
-__all__ = [
-    "Contents",
-    "CsvLayout",
-    "ReadOptions",
-    "check_schema_version",
-    "describe_dataset",
-    "existing_file",
-    "extend_provenance",
-    "from_json",
-    "prefix_errors",
-    "reading_as",
-    "reason",
-    "require",
-    "to_json",
-]
-
 import json
 import os
 import stat

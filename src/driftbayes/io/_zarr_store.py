@@ -161,16 +161,6 @@ def _check_files(
     return result
 
 
-def _root_attributes(folder: Path) -> dict[str, Any]:
-    """Read the attributes of a store of format 3; empty for other formats or a damaged store."""
-    path = folder / "zarr.json"
-    try:
-        attributes = _json(path, folder).get("attributes") if path.is_file() else None
-    except DriftbayesError:
-        return {}
-    return attributes if isinstance(attributes, dict) else {}
-
-
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
     """Yield all files of a store; refuse links, pipes and devices, which may have no end."""
     for root, folders, names in os.walk(folder):
@@ -213,6 +203,14 @@ def _json(path: Path, folder: Path) -> dict[str, Any]:
             "object); it is damaged"
         )
     return content
+
+
+def _described(folder: Path, name: str) -> dict[str, Any]:
+    """Read a description at the root of a store; empty if it is missing or damaged."""
+    try:
+        return _json(folder / name, folder)
+    except DriftbayesError:
+        return {}
 
 
 def _check_codecs(node: Any, folder: Path, name: str) -> None:
@@ -335,7 +333,8 @@ def is_foreign_store(folder: Path) -> bool:
     """Whether a directory is a Zarr store, but not a turbulence run of driftbayes."""
     if not any((folder / name).is_file() for name in _STORE_FILES):
         return False
-    return schema.SCHEMA_ATTRIBUTE not in _root_attributes(folder)
+    attributes = _described(folder, "zarr.json").get("attributes")
+    return not (isinstance(attributes, dict) and schema.SCHEMA_ATTRIBUTE in attributes)
 
 
 @contextmanager
@@ -368,7 +367,9 @@ def opened(folder: Path) -> Iterator[dict[str, Any]]:
     ):
         for name, variable in dataset.variables.items():
             _declare_fill(variable, arrays.get(str(name)))
-        yield {**describe_dataset(dataset), "dataset": partial(nullcontext, dataset)}
+        # zarr lists arrays in the order in which their descriptions happen to be read.
+        ordered = dataset[sorted(map(str, dataset.variables))]
+        yield {**describe_dataset(ordered), "dataset": partial(nullcontext, ordered)}
 
 
 def _declare_fill(variable: "xr.Variable", array: _ArrayInfo | None) -> None:
@@ -409,8 +410,4 @@ def save(dataset: "xr.Dataset", path: PathLike) -> None:
 
 def is_own_store(folder: Path) -> bool:
     """Whether a directory is a Zarr store that `save` wrote."""
-    try:
-        attributes = json.loads((folder / ".zattrs").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(attributes, dict) and schema.SCHEMA_ATTRIBUTE in attributes
+    return schema.SCHEMA_ATTRIBUTE in _described(folder, ".zattrs")

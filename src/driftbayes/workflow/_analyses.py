@@ -1,21 +1,5 @@
 """Comparison of models at one or many sampling times."""
 
-__all__ = [
-    "Cut",
-    "Models",
-    "Priors",
-    "Scales",
-    "as_tau",
-    "check_spelling",
-    "compare",
-    "data_and_hypotheses",
-    "hypotheses_for",
-    "scan",
-    "suggested_taus",
-    "warn_if_dependent",
-    "with_doubts",
-]
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Backtests of forecasts, and recommendations for simulators."""
 
-__all__ = ["backtest", "recommend"]
-
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Change points of tracks."""
 
-__all__ = ["segments"]
-
 from typing import TYPE_CHECKING, Any
 
 from driftbayes._precision import in_double_precision

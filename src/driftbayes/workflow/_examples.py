@@ -3,8 +3,6 @@
 They are simulated on demand from fixed seeds.
 """
 
-__all__ = ["EXAMPLES", "Example", "example", "write_example"]
-
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Parameters of a result as code and files for simulators."""
 
-__all__ = ["export"]
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 

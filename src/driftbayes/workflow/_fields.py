@@ -1,7 +1,5 @@
 """Fields of dispersion."""
 
-__all__ = ["field"]
-
 from typing import TYPE_CHECKING, Any
 
 from driftbayes._precision import in_double_precision

@@ -1,7 +1,5 @@
 """Goodness of fit, scores, predictions, maps, simulations and the bootstrap of ln K."""
 
-__all__ = ["bootstrap", "check", "map", "predict", "score", "sensitivity", "simulate"]
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import inf, isfinite

@@ -1,7 +1,5 @@
 """Forecasts for a report: search areas, and scores of forecasts from earlier times."""
 
-__all__ = ["with_forecasts"]
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Overview of trajectories: sampling, warnings and suggested sampling times."""
 
-__all__ = ["Overview", "describe_format", "info", "qc", "trajectories_card"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

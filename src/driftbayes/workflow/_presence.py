@@ -1,7 +1,5 @@
 """Probability of presence where dispersion varies in space."""
 
-__all__ = ["presence"]
-
 from typing import TYPE_CHECKING, Any
 
 import numpy as np

@@ -1,16 +1,5 @@
 """Reading of trajectories from files, tables, arrays and datasets, ready for analysis."""
 
-__all__ = [
-    "Blocks",
-    "FileInBlocks",
-    "check_quality",
-    "load",
-    "open_scan",
-    "prepare_tracks",
-    "read",
-    "with_reading",
-]
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -35,7 +24,7 @@ from driftbayes.data._units import (
 )
 from driftbayes.errors import DataWarning, DriftbayesError, did_you_mean, expect, warn
 from driftbayes.io import read_trajectories
-from driftbayes.io._formats import may_be_several
+from driftbayes.io._files import files_of
 
 if TYPE_CHECKING:
     from driftbayes.comparison import Scan
@@ -334,14 +323,11 @@ class FileInBlocks:
         options: Mapping[str, Any] | None = None,
         recorded: Mapping[str, str] | None = None,
     ) -> None:
-        if not isinstance(path, str | Path) or may_be_several(path):
-            from driftbayes.io._files import files_of
-
-            if files_of(path) is not None:
-                raise DriftbayesError(
-                    "several files cannot be read in blocks; first run: driftbayes convert FILES "
-                    "-o all.parquet"
-                )
+        if files_of(path) is not None:
+            raise DriftbayesError(
+                "several files cannot be read in blocks; first run: driftbayes convert FILES "
+                "-o all.parquet"
+            )
         self.path, self.blocks, self._qc = Path(path), blocks, qc
         self._options = dict(options or {})
         self._recorded = _texts(self._options) if recorded is None else dict(recorded)

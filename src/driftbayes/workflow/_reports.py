@@ -1,7 +1,5 @@
 """Report on trajectories or on a scan."""
 
-__all__ = ["WrittenReport", "write_report"]
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

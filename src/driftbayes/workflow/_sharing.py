@@ -1,7 +1,5 @@
 """Models of shared motion for particles that move together."""
 
-__all__ = ["models_at", "models_with_shared_motion"]
-
 from collections.abc import Sequence
 
 from driftbayes.data._sampling import WHOLE, Displacements

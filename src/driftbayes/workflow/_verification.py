@@ -1,7 +1,5 @@
 """Scores of ensembles in files against observed trajectories."""
 
-__all__ = ["read_ensemble", "score_ensembles", "with_dependence"]
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
