@@ -22,7 +22,7 @@ from driftbayes.inference._log_sums import logsumexp
 from driftbayes.likelihood._engines import AbstractDirect, Engine, FilterEngine
 from driftbayes.likelihood._gaussian import gaussian_log_density
 from driftbayes.models import AbstractModel
-from driftbayes.models._prepare import EngineName
+from driftbayes.models._base import EngineName
 from driftbayes.priors import Exponential, Uniform
 
 if TYPE_CHECKING:
