@@ -282,7 +282,7 @@ def _marginal_quantiles(hypothesis: Hypothesis, found: Quadrature) -> FloatArray
         weights = np.exp(found.nodes.log_weights - found.log_evidence)
         z[:, found.left] = weighted_quantiles(places, weights).T
     else:
-        z[:, found.left] = marginal_quantiles(found.lattices, None, np.array(QUANTILES)).T
+        z[:, found.left] = marginal_quantiles(found.lattices, np.array(QUANTILES)).T
     return hypothesis.from_unconstrained(z).T[found.left]
 
 
