@@ -23,7 +23,7 @@ def lattice_of(log_density, n_dim, tolerance, basis=None, center=None):
 
 
 def quantiles_of(*arguments):
-    return marginal_quantiles([lattice_of(*arguments)], None, PROBABILITIES)
+    return marginal_quantiles([lattice_of(*arguments)], PROBABILITIES)
 
 
 def log_gamma_quantiles(shape):
@@ -96,18 +96,17 @@ def test_a_sum_of_skewed_variables():
     assert_allclose(found[1], expected, atol=2e-4)
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_parts_are_weighted(given):
-    def at(place, width):
-        return lambda z: peaks.gaussian((z - place) / width) - 2 * np.log(width)
+@pytest.mark.parametrize("share", [0.5, 0.3])
+def test_parts_are_weighted(share):
+    def at(place, width, mass):
+        constant = np.log(mass) + 7.0 - 2 * np.log(width)
+        return lambda z: peaks.gaussian((z - place) / width) + constant
 
     lattices = [
-        lattice_of(at(0.0, 1.0), 2, 1e-6, np.eye(2), np.zeros(2)),
-        lattice_of(at(20.0, 0.1), 2, 1e-6, 0.1 * np.eye(2), np.full(2, 20.0)),
+        lattice_of(at(0.0, 1.0, 1 - share), 2, 1e-6, np.eye(2), np.zeros(2)),
+        lattice_of(at(20.0, 0.1, share), 2, 1e-6, 0.1 * np.eye(2), np.full(2, 20.0)),
     ]
-    share = 0.3 if given else 0.5
-    weights = np.log([1 - share, share]) + 7.0 if given else None
-    found = marginal_quantiles(lattices, weights, PROBABILITIES)
+    found = marginal_quantiles(lattices, PROBABILITIES)
 
     def below(z):
         return (1 - share) * stats.norm.cdf(z) + share * stats.norm.cdf(z, 20.0, 0.1)
@@ -127,8 +126,8 @@ def test_densities():
 def test_bad_input_is_refused():
     lattice = lattice_of(peaks.gaussian, 2, 1e-3)
     with pytest.raises(DriftbayesError, match="probabilities must lie between 0 and 1"):
-        marginal_quantiles([lattice], None, np.array([0.0, 0.5]))
-    with pytest.raises(DriftbayesError, match="expected one weight for each"):
-        marginal_quantiles([lattice], np.zeros(2), np.array([0.5]))
-    with pytest.raises(DriftbayesError, match="expected one weight for each"):
+        marginal_quantiles([lattice], np.array([0.0, 0.5]))
+    with pytest.raises(DriftbayesError, match="expected one or more lattices"):
+        marginal_quantiles([], np.array([0.5]))
+    with pytest.raises(DriftbayesError, match="expected one or more lattices"):
         marginal_density([], 0, np.zeros(3))

@@ -257,6 +257,15 @@ def test_blur_needs_common_times(option):
         log_likelihood(name, theta, data_of("unshared"))
 
 
+def test_blur_needs_common_times_also_after_a_model_without_blur():
+    data = data_of("unshared")
+    theta, _ = parameters("langevin+common")
+    assert np.isfinite(log_likelihood("langevin+common", theta, data))
+    theta, _ = parameters("langevin+blur+common")
+    with pytest.raises(DriftbayesError, match=r"langevin\+blur\+common needs particles that are"):
+        log_likelihood("langevin+blur+common", theta, data)
+
+
 @pytest.mark.parametrize("kind", ["regular", "gaps", "unshared"])
 def test_without_a_share_particles_are_independent(kind):
     data = data_of(kind)

@@ -156,7 +156,7 @@ def test_sets_of_trajectories_that_are_scored_have_their_dense_density(name):
         each, motion = np.zeros(3), Motion(name, theta_of(name))
         for n, times, x, sd in pieces:
             each[n] += motion.log_density(times, x, sd)
-        way = preparation(data, model.needs())
+        way = preparation(data, model)
         growing = [log_likelihood(model, part) for part in subsets.growing(data, numbers, way)]
         assert_allclose(growing, np.cumsum(each), rtol=1e-7, err_msg=kind)
         without = [log_likelihood(model, part) for part in subsets.without_each(data, numbers, way)]

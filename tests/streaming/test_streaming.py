@@ -171,15 +171,15 @@ def test_sums_are_the_same_to_the_last_bit_for_all_workers_and_to_rounding_for_a
 @pytest.mark.parametrize("name", ["langevin+mean", "langevin", "fractional"])
 def test_models_find_the_moments_that_displacements_would_give(files, name, cut):
     taus = (0.1, 0.4, 5.0)
-    needs = model_named(name, MODELS, 2).needs()
+    model = model_named(name, MODELS, 2)
     tally, _ = tally_file(
         files / "tracks.nc", models(name), taus, sample_points=0, block_points=500, **cut
     )
     many, skipped = tally.displacements()
     assert len(many) + len(skipped) == 3
     for data in many:
-        found = sum_moments(data, needs)
-        expected = sum_moments(displacements(TRACKS, data.tau, **cut), needs)
+        found = sum_moments(data, model)
+        expected = sum_moments(displacements(TRACKS, data.tau, **cut), model)
         assert type(found) is type(expected)
         for field in ("orders", "paired", "predicted"):
             assert_array_equal(getattr(found, field), getattr(expected, field))
@@ -210,10 +210,10 @@ def test_a_few_odd_intervals_are_gaps_in_blocks_as_in_memory(tmp_path, first):
     assert list(skipped.values()) == list(expected.skipped.values())
     assert_allclose([one.tau for one in many], expected.taus, rtol=1e-12)
     for data in many:
-        found = sum_moments(data, model_named("langevin", MODELS, 2).needs())
+        found = sum_moments(data, model_named("langevin", MODELS, 2))
         own = displacements(tracks, data.tau)
         assert data.n_displacements == own.n_displacements
-        wanted = sum_moments(own, model_named("langevin", MODELS, 2).needs())
+        wanted = sum_moments(own, model_named("langevin", MODELS, 2))
         scale = np.abs(wanted.forms).max()
         assert_allclose(found.forms, wanted.forms, rtol=1e-12, atol=1e-14 * scale)
 
@@ -266,10 +266,10 @@ def test_runs_beyond_the_longest_memory_are_refused(files):
     tally, _ = tally_file(files / "tracks.nc", models(name), (0.1,), sample_points=0)
     (data,), _ = tally.displacements()
     assert 32 < data.n_steps < max(LENGTHS)
-    preparation(data, model_named(name, MODELS, 2).needs())
+    preparation(data, model_named(name, MODELS, 2))
     longer = replace(data, n_steps=300)
     with pytest.raises(DriftbayesError, match="pass --n-tau 256 or less"):
-        preparation(longer, model_named(name, MODELS, 2).needs())
+        preparation(longer, model_named(name, MODELS, 2))
 
 
 def test_times_off_the_grid_of_the_first_trajectories_are_refused():

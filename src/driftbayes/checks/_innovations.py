@@ -286,7 +286,7 @@ class Score:
     def _score(self, steps: FloatArray) -> FloatArray:
         model = self._hypothesis.model
         data = replace(self._layout.data, dx=steps)
-        slope = self._slope(make_engine(data, model.needs(), is_turning=model.is_turning))
+        slope = self._slope(make_engine(data, model))
         if not self._has_flow:
             return slope
         interval = data.interval

@@ -22,8 +22,10 @@ from driftbayes.likelihood import (
 )
 from driftbayes.likelihood._engines import AbstractDirect, Engine, MomentsEngine
 from driftbayes.likelihood._moments import stack_moments
-from driftbayes.models import AbstractModel, Needs, Preparation, as_template, preparation
-from driftbayes.models._prepare import EngineName, make_engine, sum_moments
+from driftbayes.models import AbstractModel, Preparation, as_template, preparation
+from driftbayes.models._base import EngineName
+from driftbayes.models._brownian import Brownian
+from driftbayes.models._prepare import make_engine, sum_moments
 
 Moments: TypeAlias = SecondMoments | ChannelMoments
 AnyDisplacements: TypeAlias = Displacements | ReducedDisplacements | SummedDisplacements
@@ -43,7 +45,7 @@ class Batch:
         fingerprints: Fingerprint of each data set.
         is_stacked: Whether `given` has a leading axis over data sets.
         unit_names: Units of length and time, shared by all data sets.
-        source: Displacements, requirements of the model, and engine name.
+        source: Displacements, the template for which they are prepared, and engine name.
         direct: Data that are their own engine.
     """
 
@@ -52,7 +54,7 @@ class Batch:
     fingerprints: tuple[str, ...]
     is_stacked: bool = False
     unit_names: tuple[str, str] = ("", "")
-    source: tuple[AnyDisplacements, Needs, EngineName] | None = None
+    source: tuple[AnyDisplacements, AbstractModel, EngineName] | None = None
     direct: AbstractDirect | None = None
     _engines: dict[Any, Engine] = field(default_factory=dict, init=False, repr=False)
 
@@ -63,7 +65,7 @@ class Batch:
         engine: Any = "auto",
         model: AbstractModel | type[AbstractModel] | None = None,
     ) -> "Batch":
-        """Prepare one data set for a model, unless it is prepared.
+        """Prepare one data set for a model, by default Brownian, unless it is prepared.
 
         Models with the same requirements share the result.
         """
@@ -72,20 +74,17 @@ class Batch:
         if isinstance(data, AbstractDirect):
             units = (data.length_unit, data.time_unit)
             return cls(None, (data.tau,), (data.fingerprint,), unit_names=units, direct=data)
-        needs = Needs()
-        if model is not None:
-            template = as_template(model)
-            needs = template.needs()
-            if template.is_turning and data.n_dim != 2:
-                raise DriftbayesError(
-                    f"{template.name} needs two dimensions, the data have {data.n_dim}; "
-                    "leave out +rotating"
-                )
-        key = preparation(data, needs, engine)
+        template = as_template(Brownian if model is None else model)
+        if template.is_turning and data.n_dim != 2:
+            raise DriftbayesError(
+                f"{template.name} needs two dimensions, the data have {data.n_dim}; "
+                "leave out +rotating"
+            )
+        key = preparation(data, template, engine)
         found = _PREPARED.setdefault(data, {})
         if key not in found:
             units = (data.length_unit, data.time_unit)
-            source = (data, needs, engine)
+            source = (data, template, engine)
             found[key] = cls(
                 None, (data.tau,), (data.fingerprint,), unit_names=units, source=source
             )
@@ -129,18 +128,18 @@ class Batch:
         """Return the engine that holds a data set for a model."""
         if self.direct is not None:
             return self.direct
-        key = (index if self.is_stacked else 0, model.is_turning, model.has_state_space)
+        # Of models that share the data, those that differ in these have their own engines.
+        moves = model.kind == "together" and model.moves_by_generator
+        key = (index if self.is_stacked else 0, model.is_turning, model.has_state_space, moves)
         if key not in self._engines:
             batch = self[index]
             source = batch.source
             if source is None or (self.is_summed and not _is_filter_cheaper(source, model)):
                 self._engines[key] = MomentsEngine(batch.moments, model.is_turning)
             else:
-                data, needs, engine = source
+                data, _, engine = source
                 assert isinstance(data, Displacements)
-                # Models that share the data may differ in `has_state_space`.
-                needs = needs._replace(has_state_space=model.has_state_space)
-                self._engines[key] = make_engine(data, needs, engine, is_turning=model.is_turning)
+                self._engines[key] = make_engine(data, model, engine)
         return self._engines[key]
 
     def __len__(self) -> int:
@@ -181,14 +180,14 @@ _FILTER_COST, _MOMENTS_COST = 7.0, 0.45
 
 
 def _is_filter_cheaper(
-    source: tuple[AnyDisplacements, Needs, EngineName], model: AbstractModel
+    source: tuple[AnyDisplacements, AbstractModel, EngineName], model: AbstractModel
 ) -> bool:
     """Estimate whether filtering the steps is faster than whitening their second moments."""
-    data, needs, engine = source
+    data, template, engine = source
     if engine != "auto" or not model.has_state_space or not isinstance(data, Displacements):
         return False
     # One matrix per run length, and one for the steps beyond the longest window.
-    window = preparation(data, needs).memory
+    window = preparation(data, template).memory
     orders = np.unique(np.minimum(data.row_sizes, window)).astype(np.float64)
     n_elements = np.sum(orders**2) + window**2 * bool(np.any(data.row_sizes > window))
     return bool(_FILTER_COST * len(data.dx) < _MOMENTS_COST * n_elements)

@@ -36,7 +36,7 @@ def log_likelihood_per_trajectory(
         DriftbayesError: The model treats axes, trajectories or steps differently.
     """
     check_plain([hypothesis], "a log-likelihood per trajectory")
-    engine = make_engine(data, hypothesis.model.needs()._replace(kind="trajectories"))
+    engine = make_engine(data, hypothesis.model, by_trajectory=True)
     n_slots, n_dim = len(np.unique(data.trajectory)), data.n_dim
     found = np.empty((len(theta), n_slots))
     at_once = max(_BYTES // (8 * n_slots * (n_dim**2 + 2)), 1)

@@ -22,7 +22,7 @@ from driftbayes.inference._log_sums import logsumexp
 from driftbayes.likelihood._engines import AbstractDirect, Engine, FilterEngine
 from driftbayes.likelihood._gaussian import gaussian_log_density
 from driftbayes.models import AbstractModel
-from driftbayes.models._prepare import EngineName
+from driftbayes.models._base import EngineName
 from driftbayes.priors import Exponential, Uniform
 
 if TYPE_CHECKING:
@@ -42,9 +42,6 @@ class Points:
         log_priors: ln p(θ) of each parameter.
         log_jacobians: ln |dθ/dz| of each parameter.
         log_likelihood: ln p(D | θ).
-        n: Count of the Gaussian terms.
-        log_det: Log-determinant.
-        quadratic: Quadratic form.
     """
 
     z: FloatArray
@@ -52,9 +49,6 @@ class Points:
     log_priors: FloatArray
     log_jacobians: FloatArray
     log_likelihood: FloatArray
-    n: FloatArray
-    log_det: FloatArray
-    quadratic: FloatArray
 
     @property
     def natural(self) -> FloatArray:
@@ -148,14 +142,13 @@ class Density:
         """Evaluate at unconstrained points, (point, parameter)."""
         z = np.asarray(z, dtype=np.float64)
         theta, log_priors, log_jacobians = points_at(self.hypothesis, z)
-        fit, n, log_det, quadratic = self._fit(theta)
-        return Points(z, theta, log_priors, log_jacobians, fit, n, log_det, quadratic)
+        return Points(z, theta, log_priors, log_jacobians, self._fit(theta))
 
-    def _fit(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Compute `terms`; of a model with a scale, all terms but ln L are at unit scale."""
+    def _fit(self, theta: FloatArray) -> FloatArray:
+        """Compute ln L."""
         place = self.scale
         if place is None:
-            return self.terms(theta)
+            return self.terms(theta)[0]
         # One evaluation suffices for all points that differ only in the scale.
         unit = theta.copy()
         unit[:, place] = 1.0
@@ -164,7 +157,7 @@ class Density:
         _, n, log_det, quadratic = (part[index] for part in self.terms(distinct))
         with np.errstate(all="ignore"):
             fit = gaussian_log_density(n, log_det, quadratic, theta[:, place], np)
-        return _no_nan(fit), n, log_det, quadratic
+        return _no_nan(fit)
 
     def derived(self, theta: FloatArray) -> dict[str, float]:
         """Compute the quantities that the model derives from one θ and the data."""

@@ -223,7 +223,33 @@ class _Solution:
     @cached_property
     def record(self) -> Evidence:
         """The evidence with the posterior of the parameters."""
-        return _make_record(self.data, self.index, self.modes, self.quadrature, self.tolerance)
+        modes, found = self.modes, self.quadrature
+        hypothesis = found.density.hypothesis
+        posterior = summarise(found.nodes, found.density.scale, found.form, hypothesis.signed)
+        if found.lattices and np.isfinite(found.log_evidence):
+            posterior.quantiles[found.left] = _marginal_quantiles(hypothesis, found)
+        points = points_at(hypothesis, modes.natural.z[None])
+        theta_map, log_priors, _ = (part[0] for part in points)
+        # Rounding of a large log-evidence is not an error of the quadrature.
+        accepted = max(self.tolerance, 2e-14 * abs(found.log_evidence))
+        is_certain = found.error <= accepted and found.missed < MAX_MISSED
+        status = Status.OK
+        if not np.isfinite(found.log_evidence):
+            status = Status.NOT_FINITE
+        elif not (is_certain and found.contained):
+            status = Status.QUADRATURE_NOT_CONVERGED
+        elif not modes.free.converged:
+            status = Status.MAP_NOT_CONVERGED
+        return make_record(
+            *(hypothesis, self.data, self.index, theta_map, posterior),
+            warnings=() if status is Status.OK else (status.advice,),
+            method="exact",
+            log_evidence=found.log_evidence,
+            log_evidence_err=found.error + found.missed,
+            log_likelihood_at_map=modes.natural.value - float(log_priors.sum()),
+            status=status,
+            n_evaluations=found.n_evaluations,
+        )
 
 
 def _solve(hypothesis: Hypothesis, data: Batch, index: int, tolerance: float | None) -> _Solution:
@@ -242,37 +268,6 @@ def _solve(hypothesis: Hypothesis, data: Batch, index: int, tolerance: float | N
     return _Solution(data, index, modes, quadrature, accepted)
 
 
-def _make_record(
-    data: Batch, index: int, modes: Modes, found: Quadrature, tolerance: float
-) -> Evidence:
-    """Summarise a posterior."""
-    hypothesis = found.density.hypothesis
-    posterior = summarise(found.nodes, found.density.scale, found.form, hypothesis.signed)
-    if found.lattices and np.isfinite(found.log_evidence):
-        posterior.quantiles[found.left] = _marginal_quantiles(hypothesis, found)
-    theta_map, log_priors, _ = (part[0] for part in points_at(hypothesis, modes.natural.z[None]))
-    # Rounding of a large log-evidence is not an error of the quadrature.
-    accepted = max(tolerance, 2e-14 * abs(found.log_evidence))
-    is_certain = found.error <= accepted and found.missed < MAX_MISSED
-    status = Status.OK
-    if not np.isfinite(found.log_evidence):
-        status = Status.NOT_FINITE
-    elif not (is_certain and found.contained):
-        status = Status.QUADRATURE_NOT_CONVERGED
-    elif not modes.free.converged:
-        status = Status.MAP_NOT_CONVERGED
-    return make_record(
-        *(hypothesis, data, index, theta_map, posterior),
-        warnings=() if status is Status.OK else (status.advice,),
-        method="exact",
-        log_evidence=found.log_evidence,
-        log_evidence_err=found.error + found.missed,
-        log_likelihood_at_map=modes.natural.value - float(log_priors.sum()),
-        status=status,
-        n_evaluations=found.n_evaluations,
-    )
-
-
 def _marginal_quantiles(hypothesis: Hypothesis, found: Quadrature) -> FloatArray:
     """Compute quantiles of the coordinates left, (coordinate, probability), from the lattices."""
     largest = max(found.lattices, key=lambda lattice: lattice.log_integral)
@@ -282,7 +277,7 @@ def _marginal_quantiles(hypothesis: Hypothesis, found: Quadrature) -> FloatArray
         weights = np.exp(found.nodes.log_weights - found.log_evidence)
         z[:, found.left] = weighted_quantiles(places, weights).T
     else:
-        z[:, found.left] = marginal_quantiles(found.lattices, None, np.array(QUANTILES)).T
+        z[:, found.left] = marginal_quantiles(found.lattices, np.array(QUANTILES)).T
     return hypothesis.from_unconstrained(z).T[found.left]
 
 

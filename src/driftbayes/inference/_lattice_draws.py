@@ -29,7 +29,6 @@ def propose(
     lattices: Sequence[NodeLattice],
     n: int,
     rng: np.random.Generator,
-    log_weights: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Draw points from a density close to that on the lattices, but with heavier tails.
 
@@ -40,7 +39,6 @@ def propose(
         lattices: Lattices of the parts of a density, one per mode.
         n: Number of points.
         rng: Random number generator.
-        log_weights: ln of the mass of each part; by default, its integral.
 
     Returns:
         Points z (n, p), and ln of the density q of proposals there (n,).
@@ -57,7 +55,7 @@ def propose(
         >>> len(kept) > 400
         True
     """
-    masses = log_masses(lattices, log_weights)
+    masses = log_masses(lattices)
     if n < 1:
         raise DriftbayesError(f"the number of points must be at least 1, got {n}")
     shares = np.exp(masses - logsumexp(masses))

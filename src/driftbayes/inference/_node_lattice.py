@@ -292,21 +292,15 @@ def _check(
         raise DriftbayesError(f"max_nodes must be at least 1, got {max_nodes}")
 
 
-def log_masses(lattices: Sequence[NodeLattice], log_weights: FloatArray | None) -> FloatArray:
-    """Check and return ln of the mass of each part of a density.
-
-    Args:
-        lattices: Lattices of the parts, one per mode.
-        log_weights: ln of the mass of each part; by default, its integral.
+def log_masses(lattices: Sequence[NodeLattice]) -> FloatArray:
+    """Check and return ln of the integral of each part of a density.
 
     Raises:
         DriftbayesError: There are no lattices, or an integral is not finite.
     """
     logs = np.array([lattice.log_integral for lattice in lattices])
-    masses = logs if log_weights is None else log_weights
-    if masses.shape != logs.shape or not len(logs) or not np.all(np.isfinite(logs)):
+    if not len(logs) or not np.all(np.isfinite(logs)):
         raise DriftbayesError(
-            f"expected one weight for each of one or more lattices with a finite integral, got "
-            f"{masses.shape} weights for integrals exp({logs})"
+            f"expected one or more lattices with a finite integral, got integrals exp({logs})"
         )
-    return masses
+    return logs

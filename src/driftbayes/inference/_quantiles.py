@@ -83,14 +83,12 @@ _MAX_AT_ONCE = 1_000_000
 
 def marginal_quantiles(
     lattices: Sequence[NodeLattice],
-    log_weights: FloatArray | None,
     probabilities: FloatArray,
 ) -> FloatArray:
     """Compute quantiles of each coordinate of z.
 
     Args:
         lattices: Lattices of the parts of a density, one per mode.
-        log_weights: ln of the mass of each part; by default, its integral.
         probabilities: Probabilities, between 0 and 1.
 
     Returns:
@@ -102,13 +100,13 @@ def marginal_quantiles(
         >>> def log_f(z):
         ...     return -0.5 * np.sum(z**2, axis=1), z[:, :0]
         >>> lattice = integrate(log_f, np.zeros(2), np.eye(2), tolerance=1e-6, max_nodes=10_000)
-        >>> marginal_quantiles([lattice], None, np.array([0.5, 0.975])).round(3) + 0.0
+        >>> marginal_quantiles([lattice], np.array([0.5, 0.975])).round(3) + 0.0
         array([[0.  , 1.96],
                [0.  , 1.96]])
     """
     if not np.all((probabilities > 0) & (probabilities < 1)):
         raise DriftbayesError(f"probabilities must lie between 0 and 1, got {probabilities}")
-    log_masses(lattices, log_weights)
+    log_masses(lattices)
     n_dim = len(lattices[0].center)
     out = np.empty((n_dim, len(probabilities)))
     for axis in range(n_dim):
@@ -119,7 +117,7 @@ def marginal_quantiles(
             continue
         grids = [_lattice_table(lattice, axis).values[0] for lattice in lattices]
         grid = np.unique(np.concatenate(grids))
-        density = marginal_density(lattices, axis, grid, log_weights)
+        density = marginal_density(lattices, axis, grid)
         out[axis] = _invert(grid, density, probabilities)
     return out
 
@@ -151,7 +149,6 @@ def marginal_density(
     lattices: Sequence[NodeLattice],
     axis: int,
     grid: FloatArray,
-    log_weights: FloatArray | None = None,
 ) -> FloatArray:
     """Compute the normalised density of one coordinate of z.
 
@@ -159,9 +156,8 @@ def marginal_density(
         lattices: Lattices of the parts of a density, one per mode.
         axis: Coordinate of z.
         grid: Values of the coordinate.
-        log_weights: ln of the mass of each part; by default, its integral.
     """
-    masses = log_masses(lattices, log_weights)
+    masses = log_masses(lattices)
     shares = np.exp(masses - logsumexp(masses))
     total = np.zeros(len(grid))
     for lattice, share in zip(lattices, shares, strict=True):

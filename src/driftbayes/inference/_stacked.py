@@ -34,7 +34,7 @@ def stack_records(
     """
     if found.described is None:
         return
-    theta_map, log_likelihood_at_map, posteriors = vars(found.described).values()
+    theta_map, log_likelihood_at_map, posteriors = found.described
     columns = zip(*vars(posteriors).values(), strict=True)
     for row, (i, posterior) in enumerate(zip(found.sets.tolist(), columns, strict=True)):
         yield (
@@ -64,29 +64,15 @@ class StackSolution:
         log_evidence: ln Z.
         error: Error of ln Z.
         n_nodes: Number of nodes of the quadrature.
-        described: Modes and posteriors, if requested.
+        described: If requested, the modes of the density of θ, (set, parameter), ln L there, and
+            the posteriors, with a leading axis over data sets.
     """
 
     sets: IntArray
     log_evidence: FloatArray
     error: FloatArray
     n_nodes: IntArray
-    described: "Described | None"
-
-
-@dataclass(frozen=True)
-class Described:
-    """Modes and posteriors.
-
-    Args:
-        theta_map: Mode of the density of θ, (set, parameter).
-        log_likelihood_at_map: ln L at this mode.
-        posteriors: Moments and quantiles, each with a leading axis over data sets.
-    """
-
-    theta_map: FloatArray
-    log_likelihood_at_map: FloatArray
-    posteriors: Posterior
+    described: tuple[FloatArray, FloatArray, Posterior] | None
 
 
 def solve_stack(
@@ -171,8 +157,8 @@ def _describe(
     log_weights: FloatArray,
     fits: FloatArray,
     lines: Lines | None,
-) -> Described:
-    """Describe posteriors by moments, quantiles and the modes of the density of θ.
+) -> tuple[FloatArray, FloatArray, Posterior]:
+    """Describe posteriors by the modes of the density of θ, ln L there, moments and quantiles.
 
     Args:
         density: Hypothesis and data.
@@ -201,4 +187,4 @@ def _describe(
     if left is not None:
         theta_map[:, left] = points.theta
     fit = gaussian_log_density(points.n, points.log_det, points.quadratic, scale, np)
-    return Described(theta_map, fit, posteriors)
+    return theta_map, fit, posteriors

@@ -51,7 +51,8 @@ from driftbayes.data._sampling import Displacements, steps_by_time
 from driftbayes.data._trajectories import GRID_TOLERANCE
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood._engines import rows_first
-from driftbayes.likelihood._flow_errors import NoisyStep, noisy_products, regression_on_old
+from driftbayes.likelihood._flow_errors import noisy_products, regression_on_old
+from driftbayes.likelihood._flow_steps import FlowStep
 from driftbayes.likelihood._runs import Context, error_variances
 from driftbayes.likelihood._sums import Formulas, NumberedFormulas, Sums
 
@@ -157,44 +158,6 @@ def _periods(period: Sequence[float | None] | None, n_dim: int) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
-    """Positions and steps of all particles at one sampling time.
-
-    Args:
-        particles: Index of the particle in each row.
-        kept: Particles of the previous step that are still present.
-        n_new: Number of new particles.
-        x: Positions at which the step begins, kept particles first; in 3D if on the earth.
-        plane: The same on a plane, for eddies.
-        dx: Steps.
-        begin_error: Error variance of the fix at which each step begins.
-        end_error: Error variance of the fix at which it ends.
-    """
-
-    particles: IntArray
-    kept: IntArray
-    n_new: int
-    x: FloatArray
-    plane: FloatArray
-    dx: FloatArray
-    begin_error: FloatArray
-    end_error: FloatArray
-
-    def columns(self, *, is_tensor: bool) -> FloatArray:
-        """Return the steps by axis; correlated axes are one column, one axis after the other."""
-        return self.dx.T.reshape(-1, 1) if is_tensor else self.dx
-
-    def part(self, rows: IntArray, kept: IntArray) -> "_Step":
-        """Select particles, of which `kept` are among those selected at the previous step."""
-        x = self.x[rows]
-        return _Step(
-            *(self.particles[rows], kept, len(rows) - len(kept), x),
-            x if self.plane is self.x else self.plane[rows],
-            *(self.dx[rows], self.begin_error[rows], self.end_error[rows]),
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class FlowEngine:
     """Engine of all particles together, in a flow that is correlated in space.
 
@@ -208,7 +171,7 @@ class FlowEngine:
             more than `_MAX_EXACT`, in models without memory.
     """
 
-    steps: Sequence[_Step]
+    steps: Sequence[FlowStep]
     tau: float
     n_dim: int
     n: int
@@ -256,7 +219,7 @@ class FlowEngine:
         fullest = max(self.steps, key=lambda step: len(step.dx))
         chosen = fullest.particles[_close_and_far(fullest.x, self.period)]
         steps, before = [], np.zeros(0, dtype=np.int64)
-        previous: _Step | None = None
+        previous: FlowStep | None = None
         for step in self.steps:
             rows = np.flatnonzero(np.isin(step.particles, chosen))
             remaining = before[:0] if previous is None else previous.particles[step.kept]
@@ -423,38 +386,26 @@ class FlowEngine:
         """
         is_tensor = _is_tensor(shape)
         velocity = float(start[1, 1]) if len(start) > 1 else 0.0
-        steps = [] if extra is None else self._noisy_steps[is_tensor]
         if self._is_few:
             from driftbayes._kernels.flow import flow_products
 
             errors = None
             if extra is not None:
-                errors = np.stack([steps[0].begin, *(step.end for step in steps)]) + extra
+                fixes = [self.steps[0].begin_error, *(step.end_error for step in self.steps)]
+                errors = np.tile(np.stack(fixes), (1, 1 + is_tensor)) + extra
             return flow_products(self._few[is_tensor], matrices, velocity, shape, errors)
         if extra is not None:
             return noisy_products(
-                steps, lambda k: self._correlation_at(k, shape), matrices, velocity, extra
+                self.steps,
+                lambda k: self._correlation_at(k, shape),
+                matrices,
+                velocity,
+                extra,
+                is_tensor=is_tensor,
             )
         if len(start) == 1:
             return self._without_memory(float(matrices[1, 0, 0]), shape)
         return self._with_memory(matrices, velocity, shape)
-
-    @cached_property
-    def _noisy_steps(self) -> dict[bool, list[NoisyStep]]:
-        """Steps and errors by time, for independent and for correlated axes."""
-        return {
-            is_tensor: [
-                NoisyStep(
-                    step.kept,
-                    step.n_new,
-                    step.columns(is_tensor=is_tensor),
-                    np.tile(step.begin_error, 1 + is_tensor),
-                    np.tile(step.end_error, 1 + is_tensor),
-                )
-                for step in self.steps
-            ]
-            for is_tensor in (False, True)
-        }
 
     def _check(self, numbers: tuple[FloatArray, ...], *, has_memory: bool) -> None:
         """Raise an error for parameters or data without a likelihood."""
@@ -578,7 +529,7 @@ def _update_particles(
     mean: FloatArray,
     cov: FloatArray,
     corr: FloatArray,
-    step: _Step,
+    step: FlowStep,
     velocity: float,
     n_columns: int,
 ) -> tuple[FloatArray, FloatArray]:
@@ -645,7 +596,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
         here_plane = here_x if plane is None else np.ascontiguousarray(plane[rows])
         fixes = rows + run[rows]
         steps.append(
-            _Step(
+            FlowStep(
                 *(run[rows], kept, len(rows) - len(kept), here_x, here_plane, data.dx[rows]),
                 *(errors[fixes], errors[fixes + 1]),
             )
@@ -661,7 +612,7 @@ def flow_engine(data: Displacements, model: str) -> FlowEngine:
     return FlowEngine(tuple(steps), tau, data.n_dim, len(data.dx), data.period)
 
 
-def _move_alike(steps: Sequence[_Step]) -> bool:
+def _move_alike(steps: Sequence[FlowStep]) -> bool:
     """Return whether two particles coincide to the end, so that the density is unbounded."""
     for k, step in enumerate(steps):
         rows = np.concatenate([step.x, step.dx], axis=1)

@@ -12,7 +12,7 @@ $$P \to E - E S^{-1} E, \qquad Π \to E S^{-1} Π,$$
 which keeps full precision as errors vanish and then becomes the filter of exact positions.
 """
 
-__all__ = ["NoisyStep", "decorrelation", "noisy_products", "regression_on_old"]
+__all__ = ["decorrelation", "noisy_products", "regression_on_old"]
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,25 +21,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from driftbayes._typing import FloatArray, IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyStep:
-    """Steps and errors at one sampling time.
-
-    Args:
-        kept: Particles of the previous step that are still present; they come first.
-        n_new: Number of new particles.
-        dx: Steps between fixes, (particle, axis), or (axis and particle, 1) for correlated axes.
-        begin: Error variance of the fix at which each row begins.
-        end: Error variance of the fix at which it ends.
-    """
-
-    kept: IntArray
-    n_new: int
-    dx: FloatArray
-    begin: FloatArray
-    end: FloatArray
+from driftbayes.likelihood._flow_steps import FlowStep
 
 
 def decorrelation(sd: float, length: float, smoothness: float) -> float:
@@ -56,11 +38,13 @@ def decorrelation(sd: float, length: float, smoothness: float) -> float:
 
 
 def noisy_products(
-    steps: Sequence[NoisyStep],
+    steps: Sequence[FlowStep],
     correlation: Callable[[int], FloatArray],
     matrices: FloatArray,
     velocity: float,
     extra: float,
+    *,
+    is_tensor: bool,
 ) -> tuple[float, FloatArray]:
     """Compute the log-determinant of one column and the whitened products of all.
 
@@ -70,32 +54,33 @@ def noisy_products(
         matrices: Propagator and noise covariance of position and velocity, or of position alone.
         velocity: Stationary variance of the velocity; 0 for a model without memory.
         extra: Error variance of every fix in addition to the known one.
+        is_tensor: Whether the axes are correlated and are one column.
     """
     has_memory = matrices.shape[1] > 1
     (move, phi), (q_xx, q_xv, q_vv) = (0.0, 0.0), (matrices[1, 0, 0], 0.0, 0.0)
     if has_memory:
         move, phi = matrices[0, :, 1]
         q_xv, q_vv = matrices[1, 0, 1], matrices[1, 1, 1]
-    n_columns = steps[0].dx.shape[1]
+    n_columns = 1 if is_tensor else steps[0].dx.shape[1]
     log_det, total = 0.0, np.zeros((n_columns, n_columns))
     no_means = np.zeros((0, n_columns))
     state = _State(no_means, no_means, (np.zeros((0, 0)),) * 3)
     for k, step in enumerate(steps):
-        corr = correlation(k)
+        corr, dx = correlation(k), step.columns(is_tensor=is_tensor)
+        errors = (step.begin_error, step.end_error)
+        begin, error = (np.tile(variance, 1 + is_tensor) + extra for variance in errors)
         try:
-            state = state.update_particles(step, corr, step.begin + extra, velocity)
+            state = state.update_particles(step, corr, begin, velocity)
             moved = state.covariances[1] * move
             ahead = phi * state.covariances[2]
             cross = phi * state.covariances[1] + move * ahead + q_xv * corr
             positions = state.covariances[0] + moved + moved.T
             positions += move**2 * state.covariances[2] + q_xx * corr
-            error = step.end + extra
             factor = np.linalg.cholesky(positions + np.diag(error))
         except np.linalg.LinAlgError:
             return np.nan, total
-        white = solve_triangular(
-            factor, step.dx - state.position - move * state.velocity, lower=True
-        )
+        left = dx - state.position - move * state.velocity
+        white = solve_triangular(factor, left, lower=True)
         log_det += 2 * float(np.sum(np.log(np.diag(factor))))
         total += white.T @ white
         of_error = solve_triangular(factor, np.diag(error), lower=True)
@@ -137,7 +122,7 @@ class _State:
     covariances: tuple[FloatArray, FloatArray, FloatArray]
 
     def update_particles(
-        self, step: NoisyStep, corr: FloatArray, error: FloatArray, velocity: float
+        self, step: FlowStep, corr: FloatArray, error: FloatArray, velocity: float
     ) -> "_State":
         """Remove the particles that left and add new ones."""
         n_columns, size = self.position.shape[1], len(corr)

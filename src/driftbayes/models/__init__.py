@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from driftbayes._aliases import lazy
 from driftbayes.models._base import AbstractModel, Parameter, as_template
 from driftbayes.models._named import MODELS, model_named
-from driftbayes.models._prepare import Needs, Preparation, check_summable, preparation
+from driftbayes.models._prepare import Preparation, check_summable, preparation
 from driftbayes.models._rules import OPTIONS
 
 if TYPE_CHECKING:
@@ -74,7 +74,6 @@ __all__ = [
     "MaternVelocity",
     "MeanFlow",
     "Mixture",
-    "Needs",
     "Noise",
     "OscillatingLangevin",
     "Outliers",

@@ -3,6 +3,8 @@
 __all__ = [
     "AbstractModel",
     "AbstractUnsolved",
+    "EngineName",
+    "Kind",
     "Parameter",
     "as_template",
     "fact",
@@ -14,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -46,8 +48,22 @@ from driftbayes.likelihood import (
     toeplitz_displacements,
 )
 from driftbayes.likelihood._sums import SlotForms
-from driftbayes.models._prepare import EngineName, Kind, Needs
 
+EngineName = Literal["auto", "moments", "kalman", "dense"]
+# How far displacements may be summed beforehand: "summed" over trajectories and axes, "channels"
+# over trajectories, "trajectories" over the steps of each, "steps", "jumps" and "sde" not at all;
+# "together" and "flow" need all particles at once, "pairs" their separations.
+Kind = Literal[
+    "summed",
+    "channels",
+    "trajectories",
+    "steps",
+    "jumps",
+    "together",
+    "flow",
+    "pairs",
+    "sde",
+]
 # A conditional variance below this share of the unconditional one is taken as zero.
 _MIN_VARIANCE = 1e-13
 
@@ -156,6 +172,11 @@ class AbstractModel(eqx.Module):
     def shares_motion(self) -> bool:
         """Whether particles share motion and need a joint likelihood."""
         return self.kind in ("together", "flow")
+
+    @property
+    def needs_axes(self) -> bool:
+        """Whether all particles need the same axes."""
+        return self.kind in ("channels", "together", "flow", "sde") and self.shares_axes
 
     def leaves(self) -> dict[str, Any]:
         """Return the value of every parameter: a number, a prior or a name."""
@@ -341,20 +362,6 @@ class AbstractModel(eqx.Module):
     ) -> Positions:
         """Compute positions at regular times from the whitened innovations of their steps."""
         return _positions_from(self, kicks, jnp.asarray(tau))
-
-    def needs(self) -> Needs:
-        """Return the requirements of the model on the data."""
-        return Needs(
-            self.name,
-            self.kind,
-            self.has_state_space,
-            self.memory,
-            self.exact_positions,
-            self.needs_positions,
-            self.kind in ("channels", "together", "flow", "sde") and self.shares_axes,
-            self.needs_plane,
-            self.has_state_space and self.moves_by_generator,
-        )
 
     def simulate(
         self, key: Key, *, n_particles: int, n_steps: int, n_dim: int, tau: ScalarLike

@@ -8,7 +8,8 @@ __all__ = [
     "model_named",
 ]
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +20,7 @@ from driftbayes.models._rules import OPTIONS, check_options
 Family = type[AbstractModel] | AbstractModel
 
 
-class _Models(MutableMapping[str, Any]):
+class _Models(UserDict[str, Any]):
     """Models by name; add your own as to a dictionary. Classes are imported on first use.
 
     Example:
@@ -29,34 +30,17 @@ class _Models(MutableMapping[str, Any]):
     """
 
     def __init__(self, package: str, paths: dict[str, str]) -> None:
-        self._known: dict[str, str | Family] = {
-            name: f"{package}.{path}" for name, path in paths.items()
-        }
+        super().__init__({name: f"{package}.{path}" for name, path in paths.items()})
 
     def __getitem__(self, name: str) -> Any:
-        found = self._known[name]
+        found = self.data[name]
         if isinstance(found, str):
             module, _, family = found.rpartition(".")
             found = getattr(import_module(f"driftbayes.{module}"), family)
             # Some paths name a function that makes the model.
             found = found if isinstance(found, type) else found()
-            self._known[name] = found
+            self.data[name] = found
         return found
-
-    def __setitem__(self, name: str, model: Family) -> None:
-        self._known[name] = model
-
-    def __delitem__(self, name: str) -> None:
-        del self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._known
 
     def __repr__(self) -> str:
         return f"models: {', '.join(self)}"

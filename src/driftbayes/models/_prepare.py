@@ -1,9 +1,6 @@
 """Choose the engine that suits the data and the model."""
 
 __all__ = [
-    "EngineName",
-    "Kind",
-    "Needs",
     "Preparation",
     "check_summable",
     "make_engine",
@@ -11,7 +8,7 @@ __all__ = [
     "sum_moments",
 ]
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,26 +25,12 @@ from driftbayes.likelihood import (
 )
 from driftbayes.likelihood._engines import DenseEngine, Engine, FilterEngine, ToeplitzEngine
 from driftbayes.likelihood._runs import Runs, make_runs
+from driftbayes.models._base import AbstractModel, EngineName, Kind
 
 if TYPE_CHECKING:
     from driftbayes.data.tangent import Ground
 
 
-EngineName = Literal["auto", "moments", "kalman", "dense"]
-# How far displacements may be summed beforehand: "summed" over trajectories and axes, "channels"
-# over trajectories, "trajectories" over the steps of each, "steps", "jumps" and "sde" not at all;
-# "together" and "flow" need all particles at once, "pairs" their separations.
-Kind = Literal[
-    "summed",
-    "channels",
-    "trajectories",
-    "steps",
-    "jumps",
-    "together",
-    "flow",
-    "pairs",
-    "sde",
-]
 # Longest window where MEMORY steps are not enough; longer runs need the state-space engine.
 LONG_MEMORY = 256
 # Largest distance of the data from their centre, in earth radii, for common axes and for a flow
@@ -59,35 +42,6 @@ _MAX_MISALIGNED, _MAX_TURN = 0.2, 0.5
 # The same limits for eddies, which depend on the direction between particles: distances on the
 # plane are accurate to 0.7 %, directions to 6 degrees.
 _MAX_EDDY_PLANE, _MAX_EDDY_TURN = 0.2, 0.1
-
-
-class Needs(NamedTuple):
-    """Requirements of a model on the data; the defaults are those of Brownian and Langevin.
-
-    Args:
-        model: Name of the model.
-        kind: How far the data may be summed.
-        has_state_space: Whether the model has a state-space form.
-        memory: Number of earlier steps that predict the next one; None for the longest window.
-        exact_positions: Whether positions must have no measurement error.
-        positions: Whether the density depends on where steps begin.
-        axes: Whether all particles need the same axes.
-        plane: Whether the positions at which steps begin must lie on one plane.
-        moves_by_generator: Whether the engine can compute transitions over any interval.
-    """
-
-    model: str = "the model"
-    kind: Kind = "summed"
-    has_state_space: bool = True
-    memory: int | None = MEMORY
-    exact_positions: bool = False
-    positions: bool = False
-    axes: bool = False
-    plane: bool = False
-    moves_by_generator: bool = True
-
-
-PLAIN = Needs()
 
 
 class Preparation(NamedTuple):
@@ -108,20 +62,20 @@ class Preparation(NamedTuple):
 
 def preparation(
     data: Displacements | ReducedDisplacements | SummedDisplacements,
-    needs: Needs = PLAIN,
+    model: AbstractModel,
     engine: EngineName = "auto",
 ) -> Preparation:
     """Choose the engine and the sums for a model.
 
     Args:
         data: Displacements at one tau.
-        needs: Requirements of the model.
+        model: The model, or the template of its family.
         engine: "moments" for regular exact data, "kalman" for gaps, irregular times or measurement
             error, "dense" for the slow reference; "auto" chooses the first that applies.
     """
     kinds = Displacements | ReducedDisplacements | SummedDisplacements
     expect(data, kinds, "data", "displacements, for example displacements(tracks, tau='6h')")
-    kind = needs.kind
+    kind = model.kind
     if not isinstance(data, Displacements) and engine not in ("auto", "moments"):
         what = "reduced" if isinstance(data, ReducedDisplacements) else "summed"
         raise DriftbayesError(
@@ -131,61 +85,61 @@ def preparation(
     if isinstance(data, ReducedDisplacements):
         if kind != "summed":
             raise DriftbayesError(
-                f"{needs.model} needs displacements themselves, got their second moments summed "
+                f"{model.name} needs displacements themselves, got their second moments summed "
                 "over particles and axes; give it displacements"
             )
         return Preparation(kind, "moments", data.n_steps)
     if isinstance(data, SummedDisplacements):
-        return _prepare_summed(data, needs, engine)
+        return _prepare_summed(data, model, engine)
     if engine not in ("auto", "moments", "kalman", "dense"):
         msg = f"engine must be 'auto', 'moments', 'kalman' or 'dense', got {engine!r}"
         raise DriftbayesError(msg)
     if engine == "dense" and kind != "summed":
-        raise DriftbayesError(f"the dense engine does not know {needs.model}; use engine='auto'")
-    if needs.exact_positions and data.position_sd is not None and np.any(data.position_sd > 0):
+        raise DriftbayesError(f"the dense engine does not know {model.name}; use engine='auto'")
+    if model.exact_positions and data.position_sd is not None and np.any(data.position_sd > 0):
         raise DriftbayesError(
-            f"{needs.model} scales all of the covariance, and cannot take errors of positions that "
+            f"{model.name} scales all of the covariance, and cannot take errors of positions that "
             "it must not scale; leave the errors out, or choose another option"
         )
-    if needs.positions and data.start is None:
+    if model.needs_positions and data.start is None:
         raise DriftbayesError(
-            f"{needs.model} must know where steps begin, which these displacements do not tell; "
+            f"{model.name} must know where steps begin, which these displacements do not tell; "
             "make them from trajectories, or pass start= to Displacements.from_array"
         )
     if data.ground is not None:
-        _check_ground(data, data.ground, needs)
+        _check_ground(data, data.ground, model)
     longest = int(data.row_sizes.max())
     # With noise or long memory, steps before the window are not negligible.
-    memory = LONG_MEMORY if needs.memory is None else needs.memory
+    memory = LONG_MEMORY if model.memory is None else model.memory
     if kind in ("steps", "jumps", "together", "flow", "sde") or (
         engine == "auto" and not data.is_regular
     ):
         engine = "kalman"
     elif engine in ("auto", "moments"):
-        too_long = longest > memory > MEMORY and needs.has_state_space
+        too_long = longest > memory > MEMORY and model.has_state_space
         if too_long and engine == "moments":
             raise DriftbayesError(
-                f"engine='moments' keeps {memory} steps, and {needs.model} needs all of the "
+                f"engine='moments' keeps {memory} steps, and {model.name} needs all of the "
                 f"{longest} of a run; use engine='auto', or cut runs with n_tau"
             )
         engine = "kalman" if too_long else "moments"
-    return Preparation(kind, engine, min(longest, memory), needs.positions)
+    return Preparation(kind, engine, min(longest, memory), model.needs_positions)
 
 
-def _check_ground(data: Displacements, ground: "Ground", needs: Needs) -> None:
+def _check_ground(data: Displacements, ground: "Ground", model: AbstractModel) -> None:
     """Raise an error if the region is too large for a common flow or diffusivity tensor."""
-    if not needs.axes or (ground.frame == "local" and not needs.plane):
+    if not model.needs_axes or (ground.frame == "local" and not model.needs_plane):
         return
     extent, turn = data.extent
     far, apart = f"{extent:.2g} earth radii", f"{np.degrees(turn):.0f} degrees"
-    is_eddy = needs.kind == "flow"
+    is_eddy = model.kind == "flow"
     reach_limit, turn_limit = (
         (_MAX_EDDY_PLANE, _MAX_EDDY_TURN) if is_eddy else (_MAX_PLANE, _MAX_TURN)
     )
     turns = turn > turn_limit and (ground.frame == "local" or is_eddy)
-    if needs.plane and (extent > reach_limit or turns):
+    if model.needs_plane and (extent > reach_limit or turns):
         raise DriftbayesError(
-            f"{needs.model} needs a region that is nearly plane, and these data reach {far} from "
+            f"{model.name} needs a region that is nearly plane, and these data reach {far} from "
             f"their centre, with axes up to {apart} apart; use a smaller region, or "
             f"{'+flow' if is_eddy else 'map cell by cell'}"
         )
@@ -193,57 +147,59 @@ def _check_ground(data: Displacements, ground: "Ground", needs: Needs) -> None:
     reach = float(np.hypot(*data.origin.T).max()) / ground.earth_radius
     if ground.frame == "transported" and (reach > _MAX_COMMON or turn > _MAX_MISALIGNED):
         raise DriftbayesError(
-            f"{needs.model} needs axes that all trajectories share, and axes carried along these "
+            f"{model.name} needs axes that all trajectories share, and axes carried along these "
             f"paths, which reach {reach:.2g} earth radii from their centre, are up to {apart} "
             "apart; use east and north (--frame local), or a smaller region"
         )
 
 
-def check_summable(needs: Needs) -> int:
+def check_summable(model: AbstractModel) -> int:
     """Return the longest window of moments that a model needs, if moments are enough for it.
 
     Args:
-        needs: Requirements of the model.
+        model: The model, or the template of its family.
 
     Raises:
         DriftbayesError: If the model needs more than second moments.
     """
-    reason = "must know where steps begin" if needs.positions else ""
-    if needs.kind not in ("summed", "channels"):
+    reason = "must know where steps begin" if model.needs_positions else ""
+    if model.kind not in ("summed", "channels"):
         units = {
             "trajectories": "each trajectory separately",
             "steps": "each step separately",
             "jumps": "each step separately",
             "sde": "each trajectory separately",
         }
-        reason = f"has a density for {units.get(needs.kind, 'all particles together')}"
+        reason = f"has a density for {units.get(model.kind, 'all particles together')}"
     if reason:
         raise DriftbayesError(
-            f"{needs.model} {reason}, and cannot take data of which only sums are kept; use a "
+            f"{model.name} {reason}, and cannot take data of which only sums are kept; use a "
             "part of the data that fits in memory, or another option"
         )
-    return LONG_MEMORY if needs.memory is None else needs.memory
+    return LONG_MEMORY if model.memory is None else model.memory
 
 
-def _prepare_summed(data: SummedDisplacements, needs: Needs, engine: EngineName) -> Preparation:
+def _prepare_summed(
+    data: SummedDisplacements, model: AbstractModel, engine: EngineName
+) -> Preparation:
     """Choose the sums for data of which only moments are kept."""
-    memory = check_summable(needs)
-    if engine == "auto" and data.n_steps > memory > MEMORY and needs.has_state_space:
+    memory = check_summable(model)
+    if engine == "auto" and data.n_steps > memory > MEMORY and model.has_state_space:
         raise DriftbayesError(
-            f"{needs.model} needs the steps themselves in runs of more than {memory}, and these "
+            f"{model.name} needs the steps themselves in runs of more than {memory}, and these "
             f"have up to {data.n_steps}; pass --n-tau {memory} or less (in Python: n_tau), or give "
             "it a part of the data that fits in memory"
         )
-    return Preparation(needs.kind, "moments", memory)
+    return Preparation(model.kind, "moments", memory)
 
 
 def sum_moments(
     data: Displacements | ReducedDisplacements | SummedDisplacements,
-    needs: Needs = PLAIN,
+    model: AbstractModel,
     engine: EngineName = "auto",
 ) -> SecondMoments | ChannelMoments:
     """Sum the second moments of regular data; the arguments are those of `preparation`."""
-    way = preparation(data, needs, engine)
+    way = preparation(data, model, engine)
     if isinstance(data, ReducedDisplacements):
         return data.second_moments()
     if isinstance(data, SummedDisplacements):
@@ -254,51 +210,56 @@ def sum_moments(
 
 
 def make_engine(
-    data: Displacements, needs: Needs, engine: EngineName = "auto", *, is_turning: bool = False
+    data: Displacements,
+    model: AbstractModel,
+    engine: EngineName = "auto",
+    *,
+    by_trajectory: bool = False,
 ) -> Engine:
     """Make the engine that computes the likelihood from individual steps.
 
     Args:
         data: Displacements at one tau.
-        needs: Requirements of the model.
+        model: The model, or the template of its family.
         engine: "dense" for the slow reference; any other name chooses the fastest that applies.
-        is_turning: Whether the model's covariances are complex.
+        by_trajectory: Whether to keep the sums of each trajectory, whatever the model needs.
     """
-    way = preparation(data, needs, engine)
+    way = preparation(data, model, engine)
     if way.kind == "sde":
         raise DriftbayesError(
-            f"{needs.model} is an SDE, whose likelihood is only estimated: only compare, scan and "
+            f"{model.name} is an SDE, whose likelihood is only estimated: only compare, scan and "
             "simulate take it; omit it here"
         )
     if way.kind == "jumps":
         from driftbayes.likelihood._jumps import JumpEngine, check_jumps
 
-        check_jumps(data, needs.model)
+        check_jumps(data, model.name)
         return JumpEngine(data)
     if way.kind == "flow":
         from driftbayes.likelihood._flow import flow_engine
 
-        return flow_engine(data, needs.model)
+        return flow_engine(data, model.name)
     if way.kind == "together":
         from driftbayes.likelihood._together import common_engine
 
         return common_engine(
             data,
-            needs.model,
-            lambda part: _engine_for(make_runs(part), has_state_space=needs.has_state_space),
-            moves_by_generator=needs.moves_by_generator,
+            model.name,
+            lambda part: _engine_for(make_runs(part), has_state_space=model.has_state_space),
+            moves_by_generator=model.has_state_space and model.moves_by_generator,
         )
+    by_trajectory = by_trajectory or way.kind == "trajectories"
     runs = make_runs(
         data,
         channels=way.kind == "channels",
         positions=way.positions,
-        by_trajectory=way.kind == "trajectories",
-        is_turning=is_turning,
+        by_trajectory=by_trajectory,
+        is_turning=model.is_turning,
     )
     if way.engine == "dense":
         return DenseEngine(runs)
-    is_summed = way.kind == "summed" and not is_turning
-    return _engine_for(runs, has_state_space=needs.has_state_space, is_summed=is_summed)
+    is_summed = way.kind == "summed" and not by_trajectory
+    return _engine_for(runs, has_state_space=model.has_state_space, is_summed=is_summed)
 
 
 def _engine_for(runs: Runs, *, has_state_space: bool, is_summed: bool = False) -> FilterEngine:

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 
 from driftbayes._jax_typing import Key, Leaf, Positions, ScalarLike
 from driftbayes._precision import as_leaf
-from driftbayes.models._base import Parameter
+from driftbayes.models._base import Kind, Parameter
 from driftbayes.models._brownian import AbstractIndependent
-from driftbayes.models._prepare import Kind
 
 
 class RandomWalk(AbstractIndependent):

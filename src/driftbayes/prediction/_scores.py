@@ -355,7 +355,7 @@ def _log_evidences(
     # Models that need the same preparation share the data.
     ways: dict[Preparation, list[Hypothesis]] = {}
     for hypothesis in hypotheses:
-        ways.setdefault(preparation(data, hypothesis.model.needs()), []).append(hypothesis)
+        ways.setdefault(preparation(data, hypothesis.model), []).append(hypothesis)
     done = 0
     for way, members in ways.items():
         for part in _parts(sets(way), n_sets):

@@ -11,8 +11,7 @@ from driftbayes._precision import as_leaf
 from driftbayes.errors import DriftbayesError, did_you_mean
 from driftbayes.inference import Hypothesis
 from driftbayes.models import Parameter
-from driftbayes.models._base import AbstractUnsolved
-from driftbayes.models._prepare import Kind
+from driftbayes.models._base import AbstractUnsolved, Kind
 from driftbayes.priors import AbstractPrior, Exponential, Uniform, parse_prior
 from driftbayes.relative._separations import Separations
 

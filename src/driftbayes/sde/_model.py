@@ -11,8 +11,7 @@ from driftbayes._jax_typing import Key, Positions, ScalarLike
 from driftbayes._precision import as_leaf
 from driftbayes.errors import DriftbayesError, expect, shown
 from driftbayes.models import MODELS, Parameter
-from driftbayes.models._base import AbstractUnsolved, fact
-from driftbayes.models._prepare import Kind
+from driftbayes.models._base import AbstractUnsolved, Kind, fact
 from driftbayes.priors import AbstractPrior
 from driftbayes.sde._law import Function, Hidden, Law
 from driftbayes.sde._simulate import resolved_substeps, simulate_paths

@@ -77,9 +77,8 @@ def check_streamable(
         )
     moments: dict[int, bool] = {}
     for model in models:
-        needs = model.needs()
-        memory = check_summable(needs)
-        moments[memory] = moments.get(memory, False) or needs.kind == "channels"
+        memory = check_summable(model)
+        moments[memory] = moments.get(memory, False) or model.kind == "channels"
     return tuple(sorted(moments.items()))
 
 
@@ -259,7 +258,7 @@ def _check_axes(models: Iterable[AbstractModel], pilot: Trajectories) -> None:
     if ground is None or ground[0].frame != "transported":
         return
     for model in models:
-        if model.needs().axes:
+        if model.needs_axes:
             raise DriftbayesError(
                 f"{model.name} needs axes that all trajectories share, which a file read in blocks "
                 "does not have in the transported frame; pass --frame local, or use a part of the "

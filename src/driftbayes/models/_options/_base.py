@@ -11,8 +11,7 @@ import jax
 
 from driftbayes._jax_typing import Key, Positions, ScalarLike
 from driftbayes.errors import DriftbayesError
-from driftbayes.models._base import AbstractModel, Parameter, fact
-from driftbayes.models._prepare import Kind
+from driftbayes.models._base import AbstractModel, Kind, Parameter, fact
 from driftbayes.models._rules import OPTIONS, check_options
 
 Method = TypeVar("Method", bound=Callable[..., Any])

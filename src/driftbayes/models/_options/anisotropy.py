@@ -15,10 +15,9 @@ from driftbayes._jax_typing import Key, Leaf, Positions, Scalar, ScalarLike
 from driftbayes._precision import as_leaf
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import Collected, GaussianTerms
-from driftbayes.models._base import AbstractModel, Parameter, fact
+from driftbayes.models._base import AbstractModel, Kind, Parameter, fact
 from driftbayes.models._options._base import AbstractOption
 from driftbayes.models._options.flows import flow_terms
-from driftbayes.models._prepare import Kind
 
 # An orthonormal basis of the symmetric matrices of zero trace, so that equal priors of the
 # coefficients are isotropic.

@@ -11,10 +11,9 @@ import jax.numpy as jnp
 from driftbayes._jax_typing import Key, LagArray, Leaf, Positions, Scalar, ScalarLike, TimeArray
 from driftbayes._precision import as_leaf
 from driftbayes.likelihood import Collected
-from driftbayes.models._base import AbstractModel, Parameter, fact, shape_names
+from driftbayes.models._base import AbstractModel, Kind, Parameter, fact, shape_names
 from driftbayes.models._options._base import AbstractOption
 from driftbayes.models._options.measurement import Blur, Noise
-from driftbayes.models._prepare import Kind
 from driftbayes.models._sums import total
 
 

@@ -15,9 +15,8 @@ from jaxtyping import Array, Float
 from driftbayes._jax_typing import Key, Leaf, Positions, ScalarLike
 from driftbayes._precision import as_leaf
 from driftbayes.likelihood._flow import distances, flow_correlation
-from driftbayes.models._base import Parameter, fact
+from driftbayes.models._base import Kind, Parameter, fact
 from driftbayes.models._options._base import AbstractOption
-from driftbayes.models._prepare import Kind
 
 _SHARED = {
     "length": Parameter("ℓ", "correlation length of the flow", 1, 0, is_distance=True),

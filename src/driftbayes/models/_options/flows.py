@@ -21,9 +21,8 @@ from jaxtyping import Array, Float
 from driftbayes._jax_typing import Key, Leaf, Positions, Scalar, ScalarLike
 from driftbayes._precision import as_leaf
 from driftbayes.likelihood import ChannelTerms, Collected, GaussianTerms
-from driftbayes.models._base import Parameter, fact
+from driftbayes.models._base import Kind, Parameter, fact
 from driftbayes.models._options._base import AbstractOption
-from driftbayes.models._prepare import Kind
 
 FLOW = Parameter(
     "V", "prior standard deviation of each component of the flow", 1, -1, is_prior_scale=True

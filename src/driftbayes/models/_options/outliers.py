@@ -12,9 +12,8 @@ from driftbayes._jax_typing import Key, Leaf, Positions, Scalar, ScalarLike
 from driftbayes._precision import as_leaf
 from driftbayes.likelihood import Collected
 from driftbayes.likelihood._gaussian import LOG_2PI
-from driftbayes.models._base import Parameter, fact
+from driftbayes.models._base import Kind, Parameter, fact
 from driftbayes.models._options._base import AbstractOption
-from driftbayes.models._prepare import Kind
 
 
 class Outliers(AbstractOption):

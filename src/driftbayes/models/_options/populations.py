@@ -25,10 +25,9 @@ from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.likelihood._gaussian import LOG_2PI
 from driftbayes.likelihood._sums import SlotForms
-from driftbayes.models._base import AbstractModel, Parameter, fact, shape_names
+from driftbayes.models._base import AbstractModel, Kind, Parameter, fact, shape_names
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._options._base import AbstractOption
-from driftbayes.models._prepare import Kind
 
 # A square of the scatter below this does not change the density; far below, Q/a would underflow and
 # the term in Q be lost.

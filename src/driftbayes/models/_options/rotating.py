@@ -12,12 +12,11 @@ from driftbayes._jax_typing import Key, Positions, Scalar, ScalarLike
 from driftbayes.errors import DriftbayesError
 from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.likelihood._hermitian import hermitian_column_terms, hermitian_walk
-from driftbayes.models._base import AbstractModel, Parameter, fact
+from driftbayes.models._base import AbstractModel, Kind, Parameter, fact
 from driftbayes.models._matrix_exponential import exponential_integrals
 from driftbayes.models._options._base import AbstractOption
 from driftbayes.models._options.flows import flow_components
 from driftbayes.models._oscillating import OscillatingLangevin
-from driftbayes.models._prepare import Kind
 from driftbayes.models._sums import combine_covariances, combine_propagators
 
 

@@ -12,10 +12,9 @@ import numpy as np
 from driftbayes._jax_typing import Key, Leaf, Positions, Scalar, ScalarLike
 from driftbayes._precision import as_leaf
 from driftbayes.likelihood import Collected
-from driftbayes.models._base import Parameter, fact
+from driftbayes.models._base import Kind, Parameter, fact
 from driftbayes.models._gamma_ratio import log_gamma_ratio
 from driftbayes.models._options._base import AbstractOption
-from driftbayes.models._prepare import Kind
 
 # Tails below this do not change the density; far below, the excess would underflow to zero.
 _MIN_TAIL = 1e-30
