@@ -85,6 +85,13 @@ def test_a_scan_is_not_read_as_trajectories(scanned, tmp_path):
         db.read(tmp_path / "scan.nc")
 
 
+def test_a_comparison_is_iterated_by_the_names_of_its_models(tracks):
+    result = tracks.compare(0.5, scales=SCALES)
+    assert list(result) == ["brownian", "langevin"]
+    assert "langevin" in result
+    assert "langvin" not in result
+
+
 def test_columns_are_taken_as_text_too(tmp_path, capsys):
     file = tmp_path / "odd.csv"
     file.write_text("fish,zeit,east,north,up\n1,0,1,2,3\n1,1,2,3,4\n1,2,4,4,4\n")
