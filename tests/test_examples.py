@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import driftbayes as db
+from driftbayes import workflow
 
 SOURCE = Path(db.__file__).parent
 MODULES = [
@@ -46,3 +47,8 @@ def test_examples_print_what_they_show(module, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", [name for name in db.__all__ if name not in PLAIN])
 def test_every_public_name_has_an_example(name):
     assert ">>> " in inspect.getdoc(getattr(db, name))
+
+
+@pytest.mark.parametrize("name", workflow.__all__)
+def test_every_function_of_a_command_has_an_example(name):
+    assert ">>> " in inspect.getdoc(getattr(workflow, name))

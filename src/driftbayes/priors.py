@@ -393,6 +393,10 @@ def parse_prior(text: str, convert: Callable[[str], float] = float) -> AbstractP
     Args:
         text: Family and numbers.
         convert: Converts a number with a unit, such as "10ms", to the unit of the parameter.
+
+    Example:
+        >>> parse_prior("gamma:2:5")
+        Gamma(shape=2, mean=5)
     """
     family, *numbers = text.split(":")
     known = "; ".join(map(_form, _FAMILIES.values()))

@@ -57,6 +57,41 @@ def test_every_source_gives_the_same_trajectories(tracks, file):
         assert (found.length_unit, found.time_unit) == ("km", "d"), name
 
 
+def test_the_index_of_a_table_holds_ids_and_times(tracks):
+    table = tracks.to_dataframe()
+    units = {"length_unit": "km", "time_unit": "d"}
+    for levels in (["id", "time"], ["time"], ["id"]):
+        assert db.read(table.set_index(levels), **units).fingerprint == tracks.fingerprint
+    # A column is used before a level of the same kind.
+    other = table.rename(columns={"id": "drifter"}).rename_axis("track")
+    assert db.read(other, **units).fingerprint == tracks.fingerprint
+
+
+def test_a_dataset_on_a_grid_may_have_the_names_of_a_table(tracks, tmp_path):
+    axes = ("id", "time")
+    grid = xr.Dataset(
+        {axis: (axes, X[..., i]) for i, axis in enumerate("xy")},
+        coords={"id": np.arange(len(X)), "time": 0.5 * np.arange(X.shape[1])},
+    )
+    grid.to_netcdf(tmp_path / "grid.nc")
+    for source in (grid, grid.transpose("time", "id"), tmp_path / "grid.nc", grid.to_dataframe()):
+        found = db.read(source, length_unit="km", time_unit="d")
+        assert found.fingerprint == tracks.fingerprint
+
+
+def test_a_scan_is_not_read_as_trajectories(scanned, tmp_path):
+    scanned.save(tmp_path / "scan.nc")
+    with pytest.raises(db.DriftbayesError, match=r"is a driftbayes scan, not .* with open_scan"):
+        db.read(tmp_path / "scan.nc")
+
+
+def test_a_comparison_is_iterated_by_the_names_of_its_models(tracks):
+    result = tracks.compare(0.5, scales=SCALES)
+    assert list(result) == ["brownian", "langevin"]
+    assert "langevin" in result
+    assert "langvin" not in result
+
+
 def test_columns_are_taken_as_text_too(tmp_path, capsys):
     file = tmp_path / "odd.csv"
     file.write_text("fish,zeit,east,north,up\n1,0,1,2,3\n1,1,2,3,4\n1,2,4,4,4\n")

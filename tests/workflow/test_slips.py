@@ -22,6 +22,14 @@ def tracks():
     return db.read(X, dt=0.5)
 
 
+WALK = db.Brownian(kappa=db.Exponential(1.0))
+LANGEVIN = db.Langevin(gamma=db.Exponential(1.0), k=db.Exponential(1.0))
+HALF = db.Uniform(0, 1)
+STEPS = db.Displacements.from_array(np.diff(X, axis=1), tau=0.5)
+
+
+SEED = "seed must be a whole number, 0 or more, got "
+PROGRESS = "progress must be a function of a stage, the number done and the total, got "
 SOURCES = "source must be a file name, a pandas DataFrame, an xarray Dataset, an array"
 TRACKS = "tracks must be trajectories, as driftbayes.read(...) returns them, got "
 MODELS = "models must be names such as 'brownian, langevin', a list of them, or hypotheses, got 3"
@@ -148,6 +156,101 @@ SLIPS = {
     "an argument of check": (
         lambda t: t.check(0.5, **GIVEN, n_replica=100),
         "check has no argument 'n_replica'; did you mean 'n_replicas'?",
+    ),
+    "seed without effect": (lambda t: t.compare(0.5, **GIVEN, seed="x"), SEED),
+    "seed of a scan": (lambda t: t.scan([0.5], **GIVEN, seed=1.5), SEED),
+    "seed of draws": (lambda t: t.predict(0.5, [1.0], **GIVEN, seed="x"), SEED),
+    "seed of an evidence": (lambda t: db.evidence(BROWNIAN, STEPS, seed="x"), SEED),
+    "seed of hypotheses": (lambda t: db.compare_hypotheses([BROWNIAN], STEPS, seed="x"), SEED),
+    "seed of pairs": (lambda t: t.pairs(0.5, seed="x"), SEED),
+    "seed of scanned hypotheses": (
+        lambda t: db.scan_hypotheses(t, [BROWNIAN], [0.5], seed="x"),
+        SEED,
+    ),
+    "progress": (lambda t: t.compare(0.5, **GIVEN, progress=True), PROGRESS),
+    "progress of a prediction": (lambda t: t.predict(0.5, [1.0], **GIVEN, progress=1), PROGRESS),
+    "progress of hypotheses": (
+        lambda t: db.compare_hypotheses([BROWNIAN], STEPS, progress=1),
+        PROGRESS,
+    ),
+    "progress of scanned hypotheses": (
+        lambda t: db.scan_hypotheses(t, [BROWNIAN], [0.5], progress=1),
+        PROGRESS,
+    ),
+    "draws": (
+        lambda t: t.predict(0.5, [1.0], **GIVEN, n_draws="x"),
+        "n_draws must be a whole number, 1 or more, got 'x'",
+    ),
+    "particles of a dependence": (
+        lambda t: t.dependence(0.5, max_particles="x"),
+        "max_particles must be a whole number, 1 or more, got 'x'",
+    ),
+    "checks": (lambda t: t.qc(5), "checks must be text such as 'default' or 'spikes=3m/s', or a"),
+    "checks in a list": (lambda t: t.qc([5]), "checks must be text such as 'default' or"),
+    "workers": (lambda t: db.Blocks(workers="x"), "workers must be a whole number, 0 or more, got"),
+    "negative tolerance": (lambda t: db.Exact(tolerance=-1), "tolerance must be positive, got -1"),
+    "hypotheses as text": (
+        lambda t: db.compare_hypotheses("brownian", STEPS),
+        "hypotheses must be a list of hypotheses, got 'brownian'",
+    ),
+    "tracks of a report": (
+        lambda t: t.scan([0.5], **GIVEN).report("a.html", tracks=5),
+        f"{TRACKS}5",
+    ),
+    "an argument of a report": (
+        lambda t: t.scan([0.5], **GIVEN).report("a.html", titel="x"),
+        "write_report has no option 'titel'; did you mean 'title'?",
+    ),
+    "simulated tau": (
+        lambda t: db.simulate("brownian", {"kappa": 1}, tau=0, n_particles=1, n_steps=1),
+        "tau must be a positive number, got 0",
+    ),
+    "times of all": (
+        lambda t: db.read(X, times=np.arange(11)),
+        "times has 11 entries, but trajectories have 12 positions; give one array per trajectory",
+    ),
+    "a prior as text": (
+        lambda t: t.compare(0.5, models=db.Brownian(kappa="exponential:1")),
+        "kappa of brownian must be a prior, for example Exponential(mean=1.0), or a known number, "
+        "got 'exponential:1'",
+    ),
+    "a prior of nothing": (
+        lambda t: db.Hypothesis(db.Brownian(kappa=None)),
+        "kappa of brownian must be a prior",
+    ),
+    "a sum of models": (lambda t: db.Sum(WALK, WALK), "Sum needs a tuple of templates of models"),
+    # Priors of the parts would be ignored.
+    "a sum of models with priors": (
+        lambda t: db.Sum((WALK, LANGEVIN), (HALF, HALF, HALF)),
+        "Sum needs a tuple of templates of models and a tuple of one value for each",
+    ),
+    "values of a sum": (
+        lambda t: db.Sum((WALK.template(), LANGEVIN.template()), (HALF,)),
+        "Sum needs a tuple of templates",
+    ),
+    "a class": (
+        lambda t: db.Mixture(WALK, others=None, ratio=(HALF,), share=(HALF,)),
+        "Mixture of brownian needs one prior or number for each parameter, in tuples as in",
+    ),
+    "a share": (
+        lambda t: db.Mixture(WALK, others=((),), ratio=HALF, share=HALF),
+        "Mixture of brownian needs one prior or number for each parameter, in tuples as in",
+    ),
+    "too many shares": (
+        lambda t: db.Mixture(WALK, others=((),), ratio=(HALF,), share=(HALF, HALF)),
+        "Mixture of brownian needs one prior",
+    ),
+    "common motion": (
+        lambda t: db.Common(LANGEVIN, others=(), share=HALF),
+        "Common of langevin needs one prior or number for each of gamma_common, common",
+    ),
+    "no common motion": (
+        lambda t: db.Common(LANGEVIN, others=None, share=HALF),
+        "Common of langevin needs one prior",
+    ),
+    "a tensor": (
+        lambda t: db.Anisotropic(WALK, h=1.0),
+        "h must be a tuple of two or five components, for example (Normal(0, 1), Normal(0, 1)), ",
     ),
     "rows": (lambda t: t.select([0, 1]), "rows must be an array of 48 truth values"),
     "rows as numbers": (lambda t: t.blanked(np.ones(48, int)), "rows must be an array of 48 truth"),

@@ -1,19 +1,21 @@
 """Bayes factors, model probabilities, and the verdict in words."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
 from driftbayes._representation import Described, plain, to_dataframe, to_dataset, to_datatree
 from driftbayes._typing import Progress
 from driftbayes.comparison._hypotheses import (
     check_names,
     check_prior_probabilities,
+    check_progress,
     model_pairs,
 )
 from driftbayes.comparison._sensitivity import (
@@ -46,7 +48,15 @@ NOT_TESTED = (
 
 
 def strength(log_bayes_factor: float) -> str:
-    """Return Kass and Raftery's word for |ln K|; "indistinguishable" below 1, "unknown" for NaN."""
+    """Return Kass and Raftery's word for |ln K|; "indistinguishable" below 1, "unknown" for NaN.
+
+    Args:
+        log_bayes_factor: ln K.
+
+    Example:
+        >>> strength(6.2)
+        'very strongly'
+    """
     if np.isnan(log_bayes_factor):
         return "unknown"
     for threshold, word in _SCALE:
@@ -59,6 +69,13 @@ def log_bayes_factor(m1: Evidence, m0: Evidence) -> float:
     r"""$\ln K_{1,0} = \ln p(D \mid M_1) - \ln p(D \mid M_0)$. Paper: [eq:bayes-factor].
 
     Positive if the data favour `m1`. Refused for evidences of different data, tau or units.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> result = tracks.compare(0.5, scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> log_bayes_factor(result["langevin"], result["brownian"]) < 0
+        True
     """
     _check_same_data([m1, m0])
     return m1.log_evidence - m0.log_evidence
@@ -77,6 +94,13 @@ def model_probabilities(
     Args:
         evidences: Evidences of the same data.
         prior_probabilities: $p(M_i)$, by default equal; normalised here.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> result = tracks.compare(0.5, scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> model_probabilities([result["brownian"]]).tolist()
+        [1.0]
     """
     _check_same_data(evidences)
     n = len(evidences)
@@ -142,6 +166,9 @@ class Comparison(Described):
             msg = f"no model {model!r} in this comparison of {', '.join(self.evidences)}{near}"
             raise DriftbayesError(msg)
         return self.evidences[model]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.evidences)
 
     @property
     def data_fingerprint(self) -> str:
@@ -423,6 +450,8 @@ def compare_hypotheses(
     """
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
+    check_progress(progress)
+    seed = whole(seed, "seed")
     # Before any computation, so that a model refuses unsuitable data at once.
     batches = {h.name: Batch.of(data, model=h.model) for h in hypotheses}
     groups = parameter_groups(hypotheses) if sensitivity else []

@@ -45,6 +45,7 @@ from typing import Any
 
 import numpy as np
 
+from driftbayes._magnitudes import whole
 from driftbayes._representation import Described, number, plain
 from driftbayes._typing import FloatArray, IntArray
 from driftbayes.data._sampling import evenly_spaced
@@ -292,6 +293,8 @@ def aligned(
     """Compute displacements on common time stamps; arguments as for `dependence`."""
     check_tracks(trajectories)
     tau = positive_in_units(tau, TIME, trajectories.units, "tau")
+    max_particles = whole(max_particles, "max_particles", 1)
+    max_steps = whole(max_steps, "max_steps", 1)
     n = trajectories.n_trajectories
     chosen = evenly_spaced(n, max_particles)
     # Allows for stamps printed with few digits.

@@ -1,9 +1,9 @@
 """Hypotheses for named models, with priors from the user, from given scales, or from the data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -164,7 +164,8 @@ def _scales_text(scales: Scales, trajectories: Trajectories, tau: float | None) 
 
 def check_names(hypotheses: Sequence[Hypothesis]) -> None:
     """Refuse an empty list of hypotheses, and two with the same name."""
-    expect(hypotheses, Sequence, "hypotheses", "a list of hypotheses")
+    if isinstance(hypotheses, str) or not isinstance(hypotheses, Sequence):
+        raise DriftbayesError(f"hypotheses must be a list of hypotheses, got {shown(hypotheses)}")
     for hypothesis in hypotheses:
         expect(hypothesis, Hypothesis, "hypotheses", "a list of hypotheses")
     names = [hypothesis.name for hypothesis in hypotheses]
@@ -179,6 +180,12 @@ _Result = TypeVar("_Result")
 def model_pairs(results: Mapping[str, _Result]) -> dict[str, tuple[_Result, _Result]]:
     """Pair the result of each model with those of earlier models, named "langevin:brownian"."""
     return {f"{b}:{a}": (results[b], results[a]) for a, b in combinations(results, 2)}
+
+
+def check_progress(progress: Any) -> None:
+    """Refuse a report of progress that cannot be called."""
+    wanted = "a function of a stage, the number done and the total"
+    expect(progress, Callable | None, "progress", wanted)
 
 
 def check_prior_probabilities(prior_probabilities: Sequence[float] | None, n_models: int) -> None:

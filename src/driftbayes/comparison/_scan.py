@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from driftbayes._aliases import public
+from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
 from driftbayes._representation import Described, to_dataframe, to_dataset
 from driftbayes._typing import Progress
@@ -20,7 +21,11 @@ from driftbayes.comparison._consistency import (
     describe_consistency,
 )
 from driftbayes.comparison._dataset import scan_from_dataset
-from driftbayes.comparison._hypotheses import check_names, check_prior_probabilities
+from driftbayes.comparison._hypotheses import (
+    check_names,
+    check_prior_probabilities,
+    check_progress,
+)
 from driftbayes.data._sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.errors import DriftbayesError
@@ -224,6 +229,8 @@ def scan_hypotheses(
     check_tracks(trajectories)
     check_names(hypotheses)
     check_prior_probabilities(prior_probabilities, len(hypotheses))
+    check_progress(progress)
+    seed = whole(seed, "seed")
     chosen = as_method(method, **options)
     many, skipped = [], {}
     is_all = isinstance(taus, str)

@@ -127,6 +127,25 @@ def guess(
     return Meaning(columns, guessed, units)
 
 
+def names_in_index(levels: Sequence[str | None], present: Sequence[str]) -> list[str]:
+    """Return the levels of an index that hold ids or times, if no column does.
+
+    Args:
+        levels: Names of the levels; None for a level without a name.
+        present: Names of the columns.
+
+    Example:
+        >>> names_in_index(["buoy", "time"], ["x", "y", "time"])
+        ['buoy']
+    """
+    found = []
+    for role in ("id", "time"):
+        names = {name for group in _NAMES[role] for name in group}
+        if not any(_squeezed(name) in names for name in present):
+            found += [name for name in levels if name is not None and _squeezed(name) in names]
+    return found
+
+
 class _Finder:
     """Search for columns by name, ignoring the units in their names."""
 

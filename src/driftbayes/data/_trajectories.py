@@ -930,9 +930,11 @@ def _per_track(name: str, values: Any, row_sizes: IntArray, what: str) -> list[F
             continue
         text = f"{name} has shape {array.shape}, expected {(n,)}, one row per position"
         if is_shared:
+            least, most = row_sizes.min(), row_sizes.max()
+            have = f"{most}" if least == most else f"{least} to {most}"
             text = (
-                f"{name} has {len(array)} entries, but trajectories have {row_sizes.min()} to "
-                f"{row_sizes.max()} positions; give one array per trajectory"
+                f"{name} has {len(array)} entries, but trajectories have {have} positions; give "
+                "one array per trajectory"
             )
         raise DriftbayesError(text)
     return found

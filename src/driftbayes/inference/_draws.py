@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
 from driftbayes._typing import FloatArray
 from driftbayes._version import __version__
@@ -116,9 +117,15 @@ def posterior_draws(
 
     Raises:
         DriftbayesError: The posterior cannot be sampled, or an option is unknown.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> brownian = db.Hypothesis(db.Brownian, kappa=db.Exponential(1.0))
+        >>> posterior_draws(brownian, db.displacements(tracks, tau=0.5), n_draws=100).theta.shape
+        (100, 1)
     """
-    if n_draws != int(n_draws) or n_draws < 1:
-        raise DriftbayesError(f"n_draws must be a whole number, 1 or more, got {n_draws}")
+    n_draws, seed = whole(n_draws, "n_draws", 1), whole(seed, "seed")
     batch = Batch.of(data, model=hypothesis.model)
     rng = np.random.default_rng([seed, zlib.crc32(hypothesis.name.encode()), 1])
     chosen = as_method(method, **options)
@@ -126,13 +133,13 @@ def posterior_draws(
     if (reason := infinite_reason(hypothesis.model, batch)) is not None:
         raise DriftbayesError(f"{hypothesis.name}: {reason}")
     if is_exact(chosen, hypothesis, batch):
-        record, theta, fits, found = exact_draws(hypothesis, batch, int(n_draws), rng)
+        record, theta, fits, found = exact_draws(hypothesis, batch, n_draws, rng)
         return PosteriorDraws(hypothesis, theta, fits, record, seed, found)
     record = evidence(hypothesis, batch, method=chosen, seed=seed)
     if isinstance(chosen, Laplace):
         theta = _gaussian_draws(record, hypothesis, n_draws, rng)
     else:
-        theta = _sampler_draws(record, int(n_draws), rng)
+        theta = _sampler_draws(record, n_draws, rng)
     fits, *_ = Density(hypothesis, batch.engine(0, hypothesis.model)).terms(theta)
     return PosteriorDraws(hypothesis, theta, fits, record, seed)
 

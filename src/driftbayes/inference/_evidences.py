@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import OUT_OF_MEMORY, DriftbayesError, Status, expect, is_out_of_memory
@@ -79,6 +80,7 @@ def evidence(
     hypothesis = hypothesis if isinstance(hypothesis, Hypothesis) else Hypothesis(hypothesis)
     if not hasattr(data, "tau"):
         expect(data, Batch, "data", "displacements, for example displacements(tracks, tau='6h')")
+    seed = whole(seed, "seed")
     return evidence_batch([hypothesis], data, method=method, seed=seed, **options)[0]
 
 

@@ -307,11 +307,15 @@ def _truncate(prior: AbstractPrior, old: AbstractPrior, upper: float) -> Abstrac
 
 def _held_priors(model: AbstractModel) -> dict[str, AbstractPrior]:
     """Return the priors that a model holds; a template holds names instead."""
-    return {
-        name: leaf if isinstance(leaf, AbstractPrior) else Fixed(leaf)
-        for name, leaf in model.leaves().items()
-        if not isinstance(leaf, str)
-    }
+    found = {}
+    for name, leaf in model.leaves().items():
+        if isinstance(leaf, str) and leaf == name:
+            continue
+        if leaf is None or isinstance(leaf, str):
+            wanted = "a prior, for example Exponential(mean=1.0), or a known number"
+            raise DriftbayesError(f"{name} of {model.name} must be {wanted}, got {leaf!r}")
+        found[name] = leaf if isinstance(leaf, AbstractPrior) else Fixed(leaf)
+    return found
 
 
 def check_plain(

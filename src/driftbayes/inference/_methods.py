@@ -30,9 +30,10 @@ class _Checked:
         """Raise an error for an option that is not a number of its kind."""
         for name, value in vars(self).items():
             if value is not None:
-                number = (
-                    checked(as_plain(value), name) if name == "tolerance" else whole(value, name)
-                )
+                is_error = name == "tolerance"
+                number = checked(as_plain(value), name) if is_error else whole(value, name)
+                if is_error and number <= 0:
+                    raise DriftbayesError(f"tolerance must be positive, got {number:g}")
                 object.__setattr__(self, name, number)
 
 

@@ -69,6 +69,9 @@ def from_dataset(
     is_ours = schema.SCHEMA_ATTRIBUTE in dataset.attrs
     if is_ours:
         reading.check_schema_version(dataset.attrs[schema.SCHEMA_ATTRIBUTE], source)
+    if (kind := dataset.attrs.get(schema.KIND_ATTRIBUTE)) is not None:
+        advice = "; open it with open_scan" if kind == "scan" else ""
+        raise DriftbayesError(f"{source!r} is a driftbayes {kind}, not trajectories{advice}")
     count = _count_variable(dataset, source)
     damaged = dataset.encoding.get("damaged", {})
     variables = [str(name) for name in (*dataset.variables, *damaged) if name != count]

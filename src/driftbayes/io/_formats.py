@@ -28,8 +28,17 @@ class Format:
     detect: Callable[[Contents], bool]  # whether the contents of such a container have this format
 
 
+# Positions on a grid have a dimension of trajectories and one of times.
+_GRID_DIMS = 2
+
+
 def _is_ours(contents: Contents) -> bool:
     return schema.SCHEMA_ATTRIBUTE in contents.attributes
+
+
+def _has_flat_positions(contents: Contents) -> bool:
+    """Whether a dataset has our names, with one trajectory after the other."""
+    return contents.has("id", "time", "x") and len(contents.dims.get("x", ())) < _GRID_DIMS
 
 
 def _layout_kind(contents: Contents) -> str:
@@ -132,7 +141,7 @@ FORMATS: tuple[Format, ...] = (
     _format(
         "netcdf",
         _DATASET,
-        lambda c: c.container == "netcdf" and (_is_ours(c) or c.has("id", "time", "x")),
+        lambda c: c.container == "netcdf" and (_is_ours(c) or _has_flat_positions(c)),
     ),
     _format("gdp", _DATASET, _has("err_lon err_lat", "drogue_status ve vn", laid_out=True)),
     _format("glad", _DATASET, _has("position_error", laid_out=True)),

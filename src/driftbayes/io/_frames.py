@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from driftbayes.data import _schema as schema
+from driftbayes.data._columns import names_in_index
 from driftbayes.errors import DriftbayesError
 from driftbayes.io import _reading as reading
 
@@ -18,6 +19,10 @@ _NAME = Path("a DataFrame")
 
 def contents_in_frame(frame: "pd.DataFrame") -> reading.Contents:
     """Describe a DataFrame, with the units and the provenance in its attributes."""
+    given, columns = frame.attrs, [str(name) for name in frame.columns]
+    levels = [name if isinstance(name, str) else None for name in frame.index.names]
+    if held := names_in_index(levels, columns):
+        frame = frame.reset_index(level=held)
     try:
         table = pa.Table.from_pandas(frame.rename(columns=str), preserve_index=False)
     except (pa.ArrowException, ValueError, TypeError) as error:
@@ -26,7 +31,7 @@ def contents_in_frame(frame: "pd.DataFrame") -> reading.Contents:
     if not table.num_rows:
         raise DriftbayesError("the table has no rows; expected one row per observation")
     keys = ("length_unit", "time_unit", "provenance")
-    known = {key: frame.attrs[key] for key in keys if key in frame.attrs}
+    known = {key: given[key] for key in keys if key in given}
     header = reading.to_json({"schema": schema.SCHEMA_VERSION, **known})
     attributes = {schema.METADATA_KEY: header} if known else {}
     return as_table(_NAME, table.replace_schema_metadata(), "frame", attributes)

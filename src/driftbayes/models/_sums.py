@@ -105,6 +105,18 @@ class Sum(AbstractSum):
     memory: ClassVar[int | None] = None
     has_derived: ClassVar[bool] = True
 
+    def __check_init__(self) -> None:
+        """Refuse models with values, which the sum would ignore, and too few or many values."""
+        are_templates = isinstance(self.models, tuple) and all(map(_is_template, self.models))
+        are_values = are_templates and isinstance(self.values, tuple)
+        if are_values and len(self.values) == len(self.parameters):
+            return
+        raise DriftbayesError(
+            "Sum needs a tuple of templates of models and a tuple of one value for each of its "
+            "parameters; write its name instead, for example models='brownian&langevin', with "
+            "priors for its parameters"
+        )
+
     def leaves(self) -> dict[str, Any]:
         return dict(zip(self.parameters, self.values, strict=True))
 
@@ -131,6 +143,13 @@ class Sum(AbstractSum):
             f"k_{part.name}": jnp.asarray(part.value_of(part.scale_parameter))
             for part in self.parts
         }
+
+
+def _is_template(model: Any) -> bool:
+    """Whether a model holds names in place of its parameters."""
+    return isinstance(model, AbstractModel) and all(
+        isinstance(leaf, str) for leaf in model.leaves().values()
+    )
 
 
 def sum_of(models: tuple[AbstractModel, ...]) -> AbstractModel:

@@ -8,7 +8,7 @@ import numpy as np
 
 from driftbayes._representation import Described
 from driftbayes.data._trajectories import Trajectories
-from driftbayes.errors import DriftbayesError, NothingLeftError
+from driftbayes.errors import DriftbayesError, NothingLeftError, expect
 from driftbayes.quality._checks import (
     CHECKS,
     AbstractCheck,
@@ -205,7 +205,11 @@ def parse_checks(checks: _Checks) -> tuple[AbstractCheck, ...]:
     Args:
         checks: Text, or a sequence of texts and checks.
     """
+    wanted = "text such as 'default' or 'spikes=3m/s', or a list of checks"
+    expect(checks, str | Iterable, "checks", wanted)
     items = checks.split(",") if isinstance(checks, str) else list(checks)
+    for item in items:
+        expect(item, str | AbstractCheck, "checks", wanted)
     parsed: dict[str, AbstractCheck] = {}
     for item in items:
         if isinstance(item, AbstractCheck):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
 from driftbayes.comparison._bayes import NOT_TESTED, Comparison, compare_hypotheses
 from driftbayes.comparison._dependence import quick_dependence
-from driftbayes.comparison._hypotheses import HypothesisSet, make_hypotheses
+from driftbayes.comparison._hypotheses import HypothesisSet, check_progress, make_hypotheses
 from driftbayes.data._sampling import WHOLE, Cut, Displacements, snap_taus
 from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.data._units import SPEED, TIME, Dimension, in_units, readable, times_in
@@ -65,16 +66,25 @@ class Scales:
 _PASSED_ON = (
     *("seed", "prior_probabilities", "progress", "n_replicas", "factors", "n_folds", "training"),
     *("n_draws", "depth", "split", "n_tau", "seasons", "min_windows", "n_replicates", "units"),
+    "block_steps",
 )
 
 
-def check_spelling(function: Callable[..., Any], options: Iterable[str]) -> None:
-    """Refuse misspelt arguments of a function, which would be taken as options of the method."""
+def check_options(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Refuse further options that are misspelt or of a wrong type, before anything is computed.
+
+    Args:
+        function: The function; misspelt arguments of it would be taken as options of the method.
+        options: The options, by name.
+    """
     own = (name for name in signature(function).parameters if name not in ("tracks", "options"))
     known = (*own, *_PASSED_ON, *METHOD_OPTIONS)
     for name in options:
         if name not in known and (near := did_you_mean(name, known)):
             raise DriftbayesError(f"{function.__name__} has no argument {name!r}{near}")
+    check_progress(options.get("progress"))
+    if "seed" in options:
+        whole(options["seed"], "seed")
 
 
 @in_double_precision
@@ -118,7 +128,7 @@ def compare(
         >>> db.compare(tracks, 0.5, scales=db.Scales(u_rms=1.4, time=1.0)).best
         'brownian'
     """
-    check_spelling(compare, options)
+    check_options(compare, options)
     data: Displacements | SummedDisplacements
     if isinstance(tracks, FileInBlocks):
         if tau == "all":
@@ -178,7 +188,7 @@ def scan(
     """
     from driftbayes.comparison._scan import scan_hypotheses
 
-    check_spelling(scan, options)
+    check_options(scan, options)
     options["method"] = method
     if isinstance(tracks, FileInBlocks):
         from driftbayes.streaming import scan_tally
@@ -337,6 +347,12 @@ def suggested_taus(tracks: Trajectories) -> list[float]:
 
     Raises:
         DriftbayesError: The times are irregular, or too few.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> len(suggested_taus(tracks))
+        4
     """
     from driftbayes.diagnostics.survey import survey
 

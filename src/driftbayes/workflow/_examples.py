@@ -74,6 +74,10 @@ def write_example(name: str, path: PathLike | None = None) -> Path:
 
     Raises:
         DriftbayesError: There is no example of this name, or the suffix is wrong.
+
+    Example:
+        >>> write_example("animal").name
+        'animal.csv'
     """
     chosen = _example_named(name)
     target = Path(chosen.file if path is None else path)

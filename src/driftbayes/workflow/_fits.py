@@ -21,7 +21,7 @@ from driftbayes.workflow._analyses import (
     Priors,
     Scales,
     as_tau,
-    check_spelling,
+    check_options,
     data_and_hypotheses,
     hypotheses_for,
 )
@@ -64,7 +64,7 @@ def check(
     """
     from driftbayes.checks import check_fit
 
-    check_spelling(check, options)
+    check_options(check, options)
     if isinstance(tracks, FileInBlocks):
         tracks = tracks.sample()
     data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
@@ -102,7 +102,7 @@ def sensitivity(
     """
     from driftbayes.comparison import prior_sensitivity
 
-    check_spelling(sensitivity, options)
+    check_options(sensitivity, options)
     data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
     return prior_sensitivity(setup.hypotheses, data, method=method, **options)
 
@@ -139,7 +139,7 @@ def score(
     """
     from driftbayes.prediction._scores import Scores, held_out, leave_one_out, prequential
 
-    check_spelling(score, options)
+    check_options(score, options)
     data, setup = data_and_hypotheses(tracks, tau, cut, models, priors, scales)
     training = options.pop("training", None)
     names = ("n_folds", "prior_probabilities")
@@ -205,7 +205,7 @@ def predict(
     from driftbayes.prediction._predict import predict as predict_spread
 
     check_tracks(tracks)
-    check_spelling(predict, options)
+    check_options(predict, options)
     horizons = sorted(set(times_in(horizons, tracks.units, "horizons")))
     if given not in (None, "others"):
         raise DriftbayesError(f"given must be 'others' or None, got {shown(given)}")
@@ -286,7 +286,7 @@ def map(
         True
     """
     check_tracks(tracks)
-    check_spelling(map, options)
+    check_options(map, options)
     is_all = isinstance(tau, str) and tau == "all"
     if is_all and cell is not None:
         raise DriftbayesError(
@@ -331,9 +331,17 @@ def bootstrap(
     `tau`: sampling time. `models`: two models. `priors`, `scales` are as for `compare`. Further
     options: `n_replicates`, `units`, `method` and `seed`, as for
     `driftbayes.comparison.bootstrap`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scales = db.Scales(u_rms=1.4, time=1.0)
+        >>> len(bootstrap(tracks, 0.5, scales=scales, n_replicates=20).replicates)
+        20
     """
     from driftbayes.comparison._bootstrap import bootstrap as resample
 
+    check_options(bootstrap, options)
     at = as_tau(tau, tracks)
     setup = hypotheses_for(models, tracks, priors=priors, scales=scales, tau=at)
     return resample(tracks, setup.hypotheses, tau, **options)
@@ -377,6 +385,8 @@ def simulate(
     tau = as_plain(tau)
     parameters = {name: as_plain(value) for name, value in parameters.items()}
     expect(tau, int | float, "tau", "a number: simulated data have no units")
+    if not 0 < tau < inf:
+        raise DriftbayesError(f"tau must be a positive number, got {tau:g}")
     n_particles, n_steps = whole(n_particles, "n_particles", 1), whole(n_steps, "n_steps", 1)
     n_dim, seed = whole(n_dim, "n_dim", 1), whole(seed, "seed")
     family = model_named(model, MODELS, n_dim)
@@ -396,8 +406,8 @@ def _check_values(model: AbstractModel, theta: Mapping[str, float]) -> None:
     extra = [name for name in theta if name not in known]
     if missing or extra:
         wrong = f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(extra)}"
-        msg = f"{model.name} has parameters {', '.join(known)}; {wrong}; pass --set PARAMETER=VALUE"
-        raise DriftbayesError(msg)
+        has = f"{model.name} has parameters {', '.join(known)}; {wrong}"
+        raise DriftbayesError(f"{has}; give each its value (--set)")
     for name, value in theta.items():
         # Components of a tensor may be negative; other parameters are positive.
         low = -inf if name[:1] == "h" and name[1:].isdigit() else 0.0

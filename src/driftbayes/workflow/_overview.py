@@ -95,6 +95,12 @@ class Overview(Described):
         tracks: The trajectories.
         survey: Their sampling and rounding.
         file: Their file or files, if known.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> db.info(tracks).suggested_taus
+        '0.5:2:4log'
     """
 
     tracks: Trajectories

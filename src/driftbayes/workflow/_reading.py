@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from driftbayes._magnitudes import checked
+from driftbayes._magnitudes import checked, whole
 from driftbayes._storage import PathLike
 from driftbayes._typing import Progress
 from driftbayes.data._sampling import Cut
@@ -63,6 +63,13 @@ class Blocks:
     cluster: str | None = None
     points: int | None = None
     scratch: PathLike | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers of workers or positions that are not whole numbers."""
+        for name in ("workers", "points"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, whole(value, name))
 
 
 def read(
@@ -313,6 +320,13 @@ class FileInBlocks:
         qc: Quality checks to apply, with repairs.
         options: Other arguments of `read`.
         recorded: The same as text, for the provenance; by default made from `options`.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> tracks.save("tracks.parquet")
+        >>> db.read("tracks.parquet", blocks=db.Blocks())
+        <FileInBlocks: tracks.parquet>
     """
 
     def __init__(

@@ -1,6 +1,8 @@
 """Report on trajectories or on a scan."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +10,10 @@ from driftbayes._representation import Card, Described, describe, summarise
 from driftbayes._storage import PathLike
 from driftbayes.comparison._describe_scan import as_scan
 from driftbayes.comparison._scan import Scan
-from driftbayes.data._trajectories import Trajectories
+from driftbayes.data._trajectories import Trajectories, check_tracks
 from driftbayes.data._units import times_in
-from driftbayes.errors import DataWarning, DriftbayesError, warn
+from driftbayes.errors import DataWarning, DriftbayesError, did_you_mean, warn
+from driftbayes.inference._methods import METHOD_OPTIONS
 from driftbayes.report import Examination, examine
 from driftbayes.report import write_report as write_page
 from driftbayes.report._page import verdict
@@ -31,6 +34,13 @@ class WrittenReport(Described):
         paths: The page, and its numbers as CSV and JSON.
         scan: The scan.
         examination: Results beyond the scan, if trajectories were given.
+
+    Example:
+        >>> import driftbayes as db
+        >>> tracks = db.simulate("brownian", {"kappa": 1.0}, tau=0.5, n_particles=10, n_steps=20)
+        >>> scan = tracks.scan([0.5, 1.0], scales=db.Scales(u_rms=1.4, time=1.0))
+        >>> scan.report("scan.html")
+        <WrittenReport: scan.html>
     """
 
     paths: tuple[Path, ...]
@@ -117,6 +127,9 @@ def write_report(
         options.pop("taus", None)
     else:
         scan = as_scan(source)
+        if tracks is not None:
+            check_tracks(tracks)
+        _check_names(options)
     if extra and tracks is None:
         raise DriftbayesError(f"{extra} needs the trajectories of the scan; pass tracks")
     examination = None
@@ -128,6 +141,17 @@ def write_report(
             examination = with_forecasts(examination, scan, forecast, **options)
     paths = write_page(scan, path, title=title, examination=examination)
     return WrittenReport(tuple(paths), scan, examination)
+
+
+def _check_names(options: Iterable[str]) -> None:
+    """Refuse options that neither a report nor a scan has."""
+    names = [*signature(write_report).parameters, *signature(scan_tracks).parameters]
+    further = ("progress", "seed", "prior_probabilities", *METHOD_OPTIONS)
+    known = (*(name for name in names if name != "options"), *_EXAMINED, *further)
+    for name in options:
+        if name not in known:
+            near = did_you_mean(name, known)
+            raise DriftbayesError(f"write_report has no option {name!r}{near}")
 
 
 def _is_irregular(tracks: Trajectories) -> bool:

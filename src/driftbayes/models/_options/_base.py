@@ -94,15 +94,16 @@ class AbstractOption(AbstractModel):
         if base.is_mixture:
             msg = f"{kind} cannot wrap the mixture {base.name}; wrap the model of its classes"
             raise DriftbayesError(msg)
+        if self.is_mixture and base.kind != "summed":
+            msg = f"a mixture is of a model with noise or blur at most, not of {base.name}"
+            raise DriftbayesError(msg)
+        self._check_tuples()
         twice = [own for own in self.own if own in base.parameters]
         if twice:
             raise DriftbayesError(
                 f"{base.name} already has a parameter {twice[0]!r}; {kind} needs a model without it"
             )
         if self.is_mixture:
-            if base.kind != "summed":
-                msg = f"a mixture is of a model with noise or blur at most, not of {base.name}"
-                raise DriftbayesError(msg)
             return
         check_options(self.name, base.core, [*inner, self.option])
         order = list(OPTIONS)
@@ -110,6 +111,20 @@ class AbstractOption(AbstractModel):
         if later:
             msg = f"{kind} cannot wrap {base.name}: apply it before the option {later[0]!r}"
             raise DriftbayesError(msg)
+
+    def _check_tuples(self) -> None:
+        """Refuse tuples of parameters that do not have one entry for each."""
+        kind = type(self).__name__
+        try:
+            if len(self.own_values()) == len(self.own):
+                return
+            each = f"each of {', '.join(self.own)}"
+        except (TypeError, ValueError):
+            each = "each parameter"
+        raise DriftbayesError(
+            f"{kind} of {self.base.name} needs one prior or number for {each}, in tuples as in "
+            f"the example of help({kind})"
+        )
 
     @property
     def core(self) -> AbstractModel:

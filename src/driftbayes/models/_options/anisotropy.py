@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from driftbayes._jax_typing import Key, Leaf, Positions, Scalar, ScalarLike
 from driftbayes._precision import as_leaf
-from driftbayes.errors import DriftbayesError
+from driftbayes.errors import DriftbayesError, expect
 from driftbayes.likelihood import Collected, GaussianTerms
 from driftbayes.models._base import AbstractModel, Kind, Parameter, fact
 from driftbayes.models._options._base import AbstractOption
@@ -44,7 +44,9 @@ def n_components(n_dim: int) -> int:
 
 
 def _as_leaves(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Convert values to leaves."""
+    """Convert components of H to leaves."""
+    wanted = "a tuple of two or five components, for example (Normal(0, 1), Normal(0, 1))"
+    expect(values, Iterable, "h", wanted)
     return tuple(as_leaf(value) for value in values)
 
 
