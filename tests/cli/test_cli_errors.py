@@ -96,7 +96,7 @@ FILES = {
         "tau must be a whole multiple of the recording interval 0.5 s, got 0.7 s; "
         "the nearest are 0.5 s and 1 s",
     ),
-    "negative tau": (GOOD, ("--tau", "-1"), "tau must be a positive number, got -1.0"),
+    "negative tau": (GOOD, ("--tau", "-1"), "tau must be a positive number, got -1"),
     "tau that is no number": (
         GOOD,
         ("--tau", "x"),

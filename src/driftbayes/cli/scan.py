@@ -24,6 +24,7 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from driftbayes._representation import counted
     from driftbayes.data._units import readable, times_in
     from driftbayes.io import write_scan
 
@@ -39,9 +40,10 @@ def _run(args: argparse.Namespace) -> int:
     n_found = len(result.comparisons) + len(result.skipped)
     n_wanted = 0 if taus is None else len(times_in(taus, None, "--taus"))
     if n_found < n_wanted:
+        interval = readable(tracks.recording_interval or 0.0, result.comparisons[0].time_unit)
         _console.note(
-            f"{n_wanted} sampling times rounded to {n_found} multiples of the recording interval "
-            f"{readable(tracks.recording_interval or 0.0, result.comparisons[0].time_unit)}"
+            f"{n_wanted} sampling times rounded to {counted(n_found, 'multiple')} of the "
+            f"recording interval {interval}"
         )
     if args.output is not None:
         write_scan(result.to_dataset(), args.output)
