@@ -160,7 +160,8 @@ def test_a_notebook_gets_the_same_words_without_scripts_colours_or_links(kind):
     read = Reader(page)
     # Sets of words: where lines break, also within a heading, is the only other difference.
     said = card_text(describe(thing), 200).replace("warning:", "").replace("─", "")
-    words = set(read.words.replace("⚠", "").replace(f"{kind}\n:", f"{kind}:").split())
+    title = describe(thing).kind
+    words = set(read.words.replace("⚠", "").replace(f"{title}\n:", f"{title}:").split())
     assert words == set(said.split())
     assert read.tags <= {
         *("div", "strong", "table", "thead", "tbody", "tr", "th", "td", "p", "span"),

@@ -109,7 +109,7 @@ class Card:
     """Description of a result.
 
     Args:
-        kind: Name of the class.
+        kind: Kind of the result, in words.
         headline: The result in one line.
         facts: Names and values, one line each.
         sentences: Statements in words.

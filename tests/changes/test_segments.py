@@ -456,7 +456,7 @@ def test_the_command_prints_a_card_and_writes_tables_and_a_figure(
     common = ["segments", str(file), "--tau", "0.5", *SCALES]
     assert main([*common, "-o", str(csv_file), "--figure", str(figure)]) == 0
     text = capsys.readouterr().out
-    assert "2 tracks change of 3" in text
+    assert "2 of 3 tracks change" in text
     assert max(map(len, text.splitlines())) <= 80
     assert figure.stat().st_size > 10_000
     with csv_file.open() as opened:
@@ -488,7 +488,7 @@ def test_the_command_takes_a_rate_with_its_unit(file, capsys):
 def test_a_result_is_found_by_id_and_shows_itself(file):
     result = db.read(file).segments(0.5, scales=db.Scales(u_rms=1.0, time=1.0))
     assert result["p1"] is result[1]
-    assert "2 tracks change of 3" in repr(result)
+    assert "2 of 3 tracks change" in repr(result)
     with pytest.raises(DriftbayesError, match="no track 'p9'"):
         result["p9"]
     frame = result.to_dataframe()

@@ -16,7 +16,7 @@ def test_people_get_a_table_a_sentence_and_a_figure(ask, question, tmp_path):
     answer = ask(*question, "-o", figure)
     assert answer.code == 0
     title, *rest = answer.out.splitlines()
-    assert title.startswith("FitCheck: langevin is the best of the set, and ")
+    assert title.startswith("Goodness of fit: langevin is the best of the set, and ")
     text = " ".join(" ".join([title, *rest]).split())
     assert "Adjusted p-values from 100 replicas (< 0.01: contradicted)" in text
     for word in ("autocovariance of displacements", "all quantities", "brownian", "langevin"):

@@ -96,7 +96,7 @@ FILES = {
         "tau must be a whole multiple of the recording interval 0.5 s, got 0.7 s; "
         "the nearest are 0.5 s and 1 s",
     ),
-    "negative tau": (GOOD, ("--tau", "-1"), "tau must be a positive number, got -1.0"),
+    "negative tau": (GOOD, ("--tau", "-1"), "tau must be a positive number, got -1"),
     "tau that is no number": (
         GOOD,
         ("--tau", "x"),
@@ -384,6 +384,9 @@ def test_a_command_that_cannot_be_understood_shows_how_it_is_used(arguments, ask
     assert answer.out == ""
     assert answer.err.startswith("usage: driftbayes")
     assert "error: " in answer.err.splitlines()[-1]
+    # The usage names only what is required, so that the message is not lost below it.
+    assert len(answer.err.splitlines()) == 2
+    assert max(map(len, answer.raw_err.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -391,6 +394,8 @@ def test_a_command_that_cannot_be_understood_shows_how_it_is_used(arguments, ask
     [
         (("compare", "t.csv", "--tau", "1", "--seed", "x"), "--seed must be a whole number, got"),
         (("map", "t.csv", "--taus", "1", "--split", "x"), "--split must be a number, got 'x'"),
+        (("compare", "t.csv", "--tau", "1", "--gaps", "x"), "--gaps must be split or keep, got"),
+        (("compare", "t.csv", "--tua", "1"), "error: unknown option '--tua'; did you mean '--ta"),
         (("guess",), "unknown command 'guess'; `driftbayes` alone lists the commands"),
     ],
 )

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from driftbayes.io import read_dataset
+import driftbayes as db
+from driftbayes.io import read_dataset, write_trajectories
 
 SCALES = ("--u-rms", "1", "--timescale", "0.02")
 
@@ -46,6 +47,23 @@ def test_a_field_is_told_written_and_drawn(ask, walk_csv, tmp_path):
     assert parsed["probability_homogeneous"] < 1e-4
     assert_allclose(sum(m["probability"] for m in parsed["smoothness"]), 1)
     assert json.loads(found.attrs["result"]) == parsed
+
+
+def test_memory_that_a_field_without_memory_fits_as_a_flow_is_reported(ask, walk_csv, tmp_path):
+    path = tmp_path / "memory.csv"
+    sizes = {"tau": 0.5, "n_particles": 20, "n_steps": 40, "n_dim": 1}
+    tracks = db.simulate("langevin", {"gamma": 1, "k": 1}, **sizes)
+    write_trajectories(tracks, path)
+    question = ("--tau", "0.5", "--intervals", "4", "--u-rms", "1", "--timescale", "1")
+    told = ask("field", path, *question, "--hypotheses", "flow").err
+    assert "successive steps correlate at 0.7" in told
+    assert "compare with --model langevin (model=)" in told
+    for quiet in (
+        ask("field", path, *question, "--hypotheses", "sigma", "--model", "langevin"),
+        ask("field", walk_csv, "--tau", "0.01", "--hypotheses", "kappa", *SCALES),
+    ):
+        assert quiet.code == 0
+        assert "successive steps correlate" not in quiet.err
 
 
 def test_random_flight_and_hypotheses_are_options(ask, walk_csv, tmp_path):

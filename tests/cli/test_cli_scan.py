@@ -72,6 +72,8 @@ def test_taus_are_snapped_and_merged_and_said_so(ask, tracks_csv):
     assert answer.err.splitlines()[0] == (
         "30 sampling times rounded to 5 multiples of the recording interval 0.1"
     )
+    told = ask("scan", tracks_csv, "--taus", "0.1,0.11", *PRIORS).err.splitlines()[0]
+    assert told == "2 sampling times rounded to 1 multiple of the recording interval 0.1"
 
 
 def test_a_tau_that_is_too_long_is_left_out_and_said_so(ask, tmp_path):

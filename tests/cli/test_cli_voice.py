@@ -181,6 +181,13 @@ def test_a_broken_pipe_does_not_spoil_the_overview(capsys):
     assert capsys.readouterr().out.startswith("usage: driftbayes COMMAND")
 
 
+def test_the_overview_fits_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main([]) == 0
+    overview = capsys.readouterr().out.partition("\nexamples:")[0]
+    assert max(map(len, overview.splitlines())) <= 60
+
+
 def test_every_option_is_explained(parsers_of):
     for parser in parsers_of(build_parser()):
         options = [action for action in parser._actions if action.option_strings]

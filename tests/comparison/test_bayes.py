@@ -228,6 +228,7 @@ def test_the_strength_of_an_unknown_bayes_factor_is_unknown():
 @pytest.mark.parametrize(
     ("gap", "expected"),
     [
+        (13709.4, "langevin is very strongly favoured over brownian at tau = 0.5 (ln K = 13710)"),
         (2959.01, "langevin is very strongly favoured over brownian at tau = 0.5 (ln K = 2959)"),
         (3.25, "langevin is strongly favoured over brownian at tau = 0.5 (ln K = 3.25)"),
         (1.5, "langevin is positively favoured over brownian at tau = 0.5 (ln K = 1.5)"),

@@ -205,6 +205,9 @@ SLIPS = {
     "0.5 s and 1 s": lambda: displacements(line(0, 1, 2, dt=0.5, **METRES), tau=0.7),
     "got 0.2; the smallest is 0.5": lambda: displacements(line(0, 1, 2, dt=0.5), tau=0.2),
     "tau must be a positive number, got -1": lambda: displacements(line(0, 1), tau=-1),
+    "tau must be a positive number, got -6 h": lambda: displacements(
+        line(0, 1, time_unit="s"), tau="-6h"
+    ),
     "tau must be a positive number, got nan": lambda: displacements(line(0, 1), tau=NAN),
     r"times are irregular \(intervals from 1 to 1\.5\)": lambda: displacements(
         at([0.0, 1.0, 2.5, 3.6]), tau=1.0

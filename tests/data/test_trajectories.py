@@ -207,6 +207,8 @@ def test_a_few_odd_intervals_do_not_set_the_interval():
         "1 of 500 intervals is not a multiple of the recording interval 6 and counts as a gap; "
         "1 position is not used"
     )
+    hours = at(1800 * odd_times(500, 6.0 * 499 + 1.0), time_unit="s").stray_note
+    assert "a multiple of the recording interval 3 h and counts" in hours
 
 
 def test_an_odd_fix_between_two_others_does_not_part_them():

@@ -56,14 +56,31 @@ def test_a_scan_can_be_written_again_after_reading(tmp_path, scan):
 def test_a_result_of_another_kind_is_refused(tmp_path, scan):
     write_dataset(scan, tmp_path / "d.nc", kind="diagnostics")
     assert read_dataset(tmp_path / "d.nc", kind="diagnostics").attrs["seed"] == 3
-    with pytest.raises(DriftbayesError, match=r"'d\.nc' is a driftbayes diagnostics, expected a"):
+    with pytest.raises(
+        DriftbayesError, match=r"'d\.nc' is a diagnostics file of driftbayes, expected a scan file"
+    ):
         read_scan(tmp_path / "d.nc")
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        ("scan", "; `driftbayes report`, `export` and `open_scan` of Python take it"),
+        ("segments", ""),
+    ],
+)
+def test_a_result_is_not_trajectories(tmp_path, scan, kind, end):
+    write_dataset(scan, tmp_path / "r.nc", kind=kind)
+    with pytest.raises(DriftbayesError) as caught:
+        read_trajectories(tmp_path / "r.nc")
+    message = f"'r.nc' is a {kind} file of driftbayes, expected trajectories{end}"
+    assert str(caught.value) == message
 
 
 def test_trajectories_and_foreign_files_are_not_scans(tmp_path, scan):
     write_trajectories(some_tracks(), tmp_path / "t.nc")
     with pytest.raises(
-        DriftbayesError, match=r"'t\.nc' is trajectories, expected a driftbayes scan"
+        DriftbayesError, match=r"'t\.nc' is trajectories, expected a scan file of driftbayes"
     ):
         read_scan(tmp_path / "t.nc")
     scan.to_netcdf(tmp_path / "f.nc", engine="h5netcdf")

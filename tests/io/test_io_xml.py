@@ -131,6 +131,8 @@ def test_entities_are_refused_before_they_grow(read):
     )
     with pytest.raises(DriftbayesError, match="document type declaration"):
         read(laughs)
+    with pytest.raises(DriftbayesError, match="is a web page, expected trajectories"):
+        read("<!DOCTYPE html>\n<html></html>")
     outside = '<!DOCTYPE Tracks [<!ENTITY e SYSTEM "file:///etc/passwd">]><Tracks>&e;</Tracks>'
     for text in (outside, '<?xml version="1.0"?>\n' + outside):
         with pytest.raises(DriftbayesError, match="document type declaration"):

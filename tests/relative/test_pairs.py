@@ -280,7 +280,7 @@ def test_a_scan_states_where_the_exponent_does_not_depend_on_tau(local):
     assert (found.tau_min, found.tau_max) == pytest.approx((0.1, 0.4))
     assert abs(found.value - 1.0) < 4 * found.sd
     card = describe(local)
-    assert card.kind == "PairScan"
+    assert card.kind == "Relative dispersion"
     assert any("power is sampling-time consistent" in text for text in card.sentences)
     rows = local.to_json()
     assert [row["n_pairs"] for row in rows] == [30, 30, 30]
@@ -358,7 +358,7 @@ def test_the_command_scans_by_itself_and_writes_a_figure(tmp_path, capsys):
     tracks.to_dataframe().to_csv(path, index=False)
     given = ["pairs", str(path), "--within", "2", "--models", "rayleigh,power"]
     assert main([*given, "--figure", str(picture)]) == 0
-    assert "PairScan: 10 pairs" in capsys.readouterr().out
+    assert "Relative dispersion: 10 pairs" in capsys.readouterr().out
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert main([*given, "--tau", "0.1", "--taus", "0.1,0.2"]) == 2
     assert "--tau and --taus exclude each other" in capsys.readouterr().err

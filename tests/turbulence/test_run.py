@@ -170,12 +170,15 @@ def test_particles_are_released_where_they_are_told(tmp_path):
     assert not (tmp_path / "s").exists()
 
 
-def test_a_run_without_particles_or_snapshots_is_a_run(tmp_path):
+def test_a_run_without_particles_or_snapshots_is_a_run(tmp_path, monkeypatch):
     folder = run(SMALL.changed(particles=0, snapshot_every=0.0), tmp_path / "r")
     assert not (folder / "trajectories.zarr").exists()
     assert (folder / "diagnostics.nc").exists()
-    with pytest.raises(DriftbayesError, match="has files of several types"):
+    with pytest.raises(DriftbayesError, match="folder 'r' has files of several types"):
         read_trajectories(folder)
+    monkeypatch.chdir(folder)
+    with pytest.raises(DriftbayesError, match=r"folder '\.' has files of several types"):
+        read_trajectories(".")
 
 
 def test_single_precision_is_refused_in_one_sentence(tmp_path):

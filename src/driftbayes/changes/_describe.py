@@ -32,8 +32,8 @@ def _(result: Segments) -> str:
     if len(result) == 1:
         track = result.tracks[0]
         return f"P(change) = {number(track.any_change, 3)} for track {track.id}; {log_k}"
-    tracks = "1 track changes" if n_changed == 1 else f"{n_changed:,} tracks change"
-    return f"{tracks} of {len(result):,} (P > {_LIKELY:g}); {log_k} for all tracks together"
+    tracks = f"{n_changed:,} of {len(result):,} tracks {'changes' if n_changed == 1 else 'change'}"
+    return f"{tracks} (P > {_LIKELY:g}); {log_k} for all tracks together"
 
 
 @describe.register

@@ -59,7 +59,7 @@ def describe_check(check: FitCheck) -> Card:
     )
     others = (f"{name}: {m.verdict}" for name, m in check.models.items() if name != about.best)
     tables = (check_table(check),)
-    return Card("FitCheck", check.verdict, facts, tuple(others), tables, check.warnings)
+    return Card("Goodness of fit", check.verdict, facts, tuple(others), tables, check.warnings)
 
 
 def deviation_panel(check: ModelCheck, name: str) -> Panel:

@@ -9,12 +9,13 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from driftbayes.cli import _console
 from driftbayes.errors import DriftbayesError, did_you_mean, nearest
 
 if TYPE_CHECKING:
     from driftbayes._storage import Outputs
 
-_CHOICE = re.compile(r"invalid choice: '([^']*)'")
+_CHOICE = re.compile(r"argument (.+): invalid choice: '([^']*)'")
 _OPTION = re.compile(r"((?:-\w )?--[\w-]+)(?: ([^\s<]+))?(?:<(\w+)?(?:=([^>!]+))?(!)?>)? {2,}(.+)")
 _NUMBER = re.compile(r"argument (.+): invalid (int|float) value: (.+)")
 _MISSING = "the following arguments are required:"
@@ -157,15 +158,16 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Exit with the usage, the message and a suggestion."""
-        suggestion = self._suggestion(message)
+        """Exit with the required arguments, the message and a suggestion."""
         if number := _NUMBER.fullmatch(message):
             what = "a whole number" if number[2] == "int" else "a number"
             message = f"{number[1]} must be {what}, got {number[3]}"
-        elif message.startswith("argument COMMAND: ") and (command := _CHOICE.search(message)):
-            message = f"unknown command {command[1]!r}"
-            suggestion = suggestion or "; `driftbayes` alone lists the commands"
-        super().error(message + suggestion)
+        elif choice := _CHOICE.match(message):
+            message = self._wrong_choice(choice[1], choice[2])
+        elif message.startswith(_MISSING):
+            message = self._mistyped() or message
+        _console.complain(f"{self._short_usage()}{self.prog}: error: {message}")
+        self.exit(2)
 
     def error_unknown(self, words: Sequence[str]) -> NoReturn:
         """Exit with a message about unknown options or arguments."""
@@ -181,24 +183,33 @@ class Parser(argparse.ArgumentParser):
             return text
         return f"{text}\nexamples:\n" + "".join(f"{folded(line)}\n" for line in self.examples)
 
-    def _suggestion(self, message: str) -> str:
-        choice = _CHOICE.search(message)
-        if choice:
-            choices = [
-                str(known)
-                for action in self._actions
-                if f"argument {_name(action)}:" in message
-                for known in action.choices or ()
-            ]
-            return did_you_mean(choice[1], choices)
-        if not message.startswith(_MISSING):
-            return ""
-        # A required option may be missing because it was mistyped.
+    def _short_usage(self) -> str:
+        """Format the usage without options that may be omitted."""
+        if self.usage is not None:
+            return self.format_usage()
+        needed = [a for a in self._actions if a.required or not a.option_strings]
+        formatter = self._get_formatter()
+        formatter.add_usage(None, needed, [])
+        usage = " ".join(formatter.format_help().split())
+        return usage.replace(self.prog, f"{self.prog} [options]", 1) + "\n"
+
+    def _wrong_choice(self, name: str, value: str) -> str:
+        """Explain that an argument must be one of its choices."""
+        known = [str(x) for a in self._actions if _name(a) == name for x in a.choices or ()]
+        suggestion = did_you_mean(value, known)
+        if name == "COMMAND":
+            suggestion = suggestion or "; `driftbayes` alone lists the commands"
+            return f"unknown command {value!r}{suggestion}"
+        *others, last = known
+        return f"{name} must be {', '.join(others)} or {last}, got {value!r}{suggestion}"
+
+    def _mistyped(self) -> str:
+        """Return a message about a mistyped option, because of which a required one is missing."""
         options = self._option_string_actions
         for word in self._given:
             option = word.partition("=")[0]
             if option.startswith("--") and option not in options and nearest(option, options):
-                return f"; {self._unknown_option(option)}"
+                return self._unknown_option(option)
         return ""
 
     def _unknown_option(self, option: str) -> str:

@@ -7,6 +7,7 @@ import math
 import os
 import platform
 import shlex
+import shutil
 import sys
 import textwrap
 import traceback
@@ -134,11 +135,12 @@ def build_parser() -> Parser:
 
 def _overview() -> str:
     """Return the purpose of the program and its commands."""
-    lines = textwrap.wrap(_SUMMARY, _WIDTH)
+    width = min(_WIDTH, shutil.get_terminal_size().columns)
+    lines = textwrap.wrap(_SUMMARY, width)
     for heading, group in _COMMANDS.items():
         lines += ["", f"{heading}:"]
         for name, (_, summary) in group.items():
-            about = textwrap.wrap(summary, _WIDTH - _INDENT)
+            about = textwrap.wrap(summary, width - _INDENT)
             lines.append(f"  {name:{_INDENT - 2}}{about[0]}")
             lines += [" " * _INDENT + more for more in about[1:]]
     return "\n".join(lines)

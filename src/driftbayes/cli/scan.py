@@ -22,6 +22,7 @@ def _add_arguments(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from driftbayes._representation import counted
     from driftbayes.data._units import readable, times_in
 
     taus = None if args.taus is None else _options.parse_times("--taus", args.taus)
@@ -29,9 +30,10 @@ def _run(args: argparse.Namespace) -> int:
     n_found = len(result.comparisons) + len(result.skipped)
     n_wanted = 0 if taus is None else len(times_in(taus, None, "--taus"))
     if n_found < n_wanted:
+        interval = readable(tracks.recording_interval or 0.0, result.comparisons[0].time_unit)
         _console.note(
-            f"{n_wanted} sampling times rounded to {n_found} multiples of the recording interval "
-            f"{readable(tracks.recording_interval or 0.0, result.comparisons[0].time_unit)}"
+            f"{n_wanted} sampling times rounded to {counted(n_found, 'multiple')} of the "
+            f"recording interval {interval}"
         )
     from driftbayes.comparison._describe_scan import describe_scan
 

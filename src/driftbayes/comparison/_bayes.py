@@ -10,7 +10,14 @@ import numpy as np
 
 from driftbayes._magnitudes import whole
 from driftbayes._precision import in_double_precision
-from driftbayes._representation import Described, plain, to_dataframe, to_dataset, to_datatree
+from driftbayes._representation import (
+    Described,
+    number,
+    plain,
+    to_dataframe,
+    to_dataset,
+    to_datatree,
+)
 from driftbayes._typing import Progress
 from driftbayes.comparison._hypotheses import (
     check_names,
@@ -288,7 +295,7 @@ class Comparison(Described):
     def _log_k_text(self, best: Evidence, other: Evidence, *, with_error: bool = True) -> str:
         log_k, error = best.log_evidence - other.log_evidence, log_bayes_factor_err(best, other)
         has_error = with_error and error > 0.01
-        text = f"{log_k:.2f} ± {error:.2f}" if has_error else f"{log_k:.4g}"
+        text = f"{log_k:.2f} ± {error:.2f}" if has_error else number(log_k)
         return text + self._correction(best.name, other.name)
 
     def _scaled(self, best: str, other: str) -> float | None:
@@ -347,9 +354,9 @@ class Comparison(Described):
         clauses = []
         for pair, ways in self.shared_motion.items():
             parts = [
-                f"with shared motion (+{way}) ln K = {log_k:.4g}"
+                f"with shared motion (+{way}) ln K = {number(log_k)}"
                 if way in _SHARING
-                else f"treated as independent ln K = {log_k:.4g}"
+                else f"treated as independent ln K = {number(log_k)}"
                 for way, log_k in ways.items()
             ]
             clauses.append(f"{pair.replace(':', ' over ')}: {'; '.join(parts)}")

@@ -491,7 +491,7 @@ def stride_of(trajectories: Trajectories, tau: float | str) -> tuple[int, float]
     unit = trajectories.time_unit
     tau = in_units(tau, TIME, trajectories.units, "tau")
     if not (np.isfinite(tau) and tau > 0):
-        raise DriftbayesError(f"tau must be a positive number, got {tau}")
+        raise DriftbayesError(f"tau must be a positive number, got {readable(tau, unit)}")
     dt = trajectories.regular_interval
     if tau / dt > _MAX_STRIDE:
         interval = readable(dt, unit)

@@ -877,7 +877,7 @@ def stray_note(counts: IntArray, dt: float, time_unit: str, n_unused: int) -> st
     one = n == 1
     text = (
         f"{n:,} of {counts.sum():,} intervals {'is not a multiple' if one else 'are not multiples'}"
-        f" of the recording interval {f'{dt:.6g} {time_unit}'.rstrip()} and "
+        f" of the recording interval {readable(dt, time_unit)} and "
         f"{'counts as a gap' if one else 'count as gaps'}"
     )
     positions = "1 position is" if n_unused == 1 else f"{n_unused:,} positions are"

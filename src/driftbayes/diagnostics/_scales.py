@@ -327,23 +327,13 @@ def lag_one_doubts(
     Returns:
         A clause for a verdict and a sentence for each sign; empty if there is none.
     """
-    dx, interval = data.dx, data.interval[:, None]
-    owner = np.repeat(np.unique(data.trajectory, return_inverse=True)[1], data.row_sizes)
+    dx, interval, owner = data.dx, data.interval[:, None], _owners(data)
     n = int(owner.max(initial=-1)) + 1
     flow = dx.sum(axis=0) / interval.sum()
-    # Scale steps of different durations to the typical duration.
-    white = (dx - flow * interval) * np.sqrt(np.median(interval) / interval)
-    # Clip long steps, so that no single one decides.
-    length = np.linalg.norm(white, axis=1)
-    order = np.lexsort((length, owner))
-    counts = np.bincount(owner, minlength=n)
-    median = length[order][np.cumsum(counts) - counts + counts // 2]
-    limit = _MAX_STEP * median[owner]
-    white = white * np.where(length > limit, limit / np.maximum(length, 1e-300), 1.0)[:, None]
-    square = np.bincount(owner, np.sum(white**2, axis=1), n) / len(dx)
+    white, square = _white_steps(data, flow, owner)
     if not square.sum() > 0:
         return []
-    run = np.repeat(np.arange(len(data.row_sizes)), data.row_sizes)
+    run = _runs(data)
     one, two = (_correlation(white, run, owner, square, lag) for lag in (1, 2))
     found = []
     what = f"could explain the correlation {one[0]:+.2f} of successive steps"
@@ -381,6 +371,45 @@ def lag_one_doubts(
             sentence = f"particles drift together, on average at {speed}; add +mean to the models"
             found.append((f"a mean flow {what}: compare with brownian+mean", sentence))
     return found
+
+
+def memory_of_steps(data: Displacements) -> tuple[float, float] | None:
+    """Return the correlation of successive steps and its standard error; None if not positive."""
+    owner = _owners(data)
+    flow = data.dx.sum(axis=0) / data.interval.sum()
+    white, square = _white_steps(data, flow, owner)
+    if not square.sum() > 0:
+        return None
+    correlation, error = _correlation(white, _runs(data), owner, square, 1)
+    return (correlation, error) if correlation > max(_MIN_CORRELATION, _SIGMAS * error) else None
+
+
+def _owners(data: Displacements) -> IntArray:
+    """Number the trajectory of each step."""
+    return np.repeat(np.unique(data.trajectory, return_inverse=True)[1], data.row_sizes)
+
+
+def _runs(data: Displacements) -> IntArray:
+    """Number the run of each step."""
+    return np.repeat(np.arange(len(data.row_sizes)), data.row_sizes)
+
+
+def _white_steps(
+    data: Displacements, flow: FloatArray, owner: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return steps without the flow, scaled to one duration, and the mean square by trajectory."""
+    n = int(owner.max(initial=-1)) + 1
+    interval = data.interval[:, None]
+    # Scale steps of different durations to the typical duration.
+    white = (data.dx - flow * interval) * np.sqrt(np.median(interval) / interval)
+    # Clip long steps, so that no single one decides.
+    length = np.linalg.norm(white, axis=1)
+    order = np.lexsort((length, owner))
+    counts = np.bincount(owner, minlength=n)
+    median = length[order][np.cumsum(counts) - counts + counts // 2]
+    limit = _MAX_STEP * median[owner]
+    white = white * np.where(length > limit, limit / np.maximum(length, 1e-300), 1.0)[:, None]
+    return white, np.bincount(owner, np.sum(white**2, axis=1), n) / len(data.dx)
 
 
 def _correlation(

@@ -97,8 +97,7 @@ def _card(
     heads = (*heads, with_unit("sd of u", _unit(result, 1)))
     fields = fields | {name: unit for name, unit, _ in _flow_fields(result)}
     tables = (_evidence_table(result, heads, units), _range_table(result, fields))
-    kind = type(result).__name__
-    return Card(kind, summarise(result), tuple(facts), (), tables, result.warnings)
+    return Card("Fields", summarise(result), tuple(facts), (), tables, result.warnings)
 
 
 def _roughness(result: AveragedFit) -> str:

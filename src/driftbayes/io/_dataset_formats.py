@@ -35,6 +35,12 @@ from driftbayes.io._zarr_store import check_store
 if TYPE_CHECKING:
     import xarray as xr
 
+# Commands that take a result of this kind.
+_TAKERS = {
+    "scan": "`driftbayes report`, `export` and `open_scan` of Python take",
+    "map": "`driftbayes export` and `predict --space` take",
+    "field": "`driftbayes export` and `predict --space` take",
+}
 # Units that mean no unit.
 _NO_UNIT = ("", "1", "-", "none", "nondim")
 # Half-width of a 95 % interval of a normal error, in standard deviations.
@@ -69,9 +75,7 @@ def from_dataset(
     is_ours = schema.SCHEMA_ATTRIBUTE in dataset.attrs
     if is_ours:
         reading.check_schema_version(dataset.attrs[schema.SCHEMA_ATTRIBUTE], source)
-    if (kind := dataset.attrs.get(schema.KIND_ATTRIBUTE)) is not None:
-        advice = "; open it with open_scan" if kind == "scan" else ""
-        raise DriftbayesError(f"{source!r} is a driftbayes {kind}, not trajectories{advice}")
+    _check_kind(dataset.attrs.get(schema.KIND_ATTRIBUTE), source)
     count = _count_variable(dataset, source)
     damaged = dataset.encoding.get("damaged", {})
     variables = [str(name) for name in (*dataset.variables, *damaged) if name != count]
@@ -111,6 +115,16 @@ def from_dataset(
             length_unit=str(length_unit) if options.length_unit is None else options.length_unit,
             time_unit=str(time_unit) if options.time_unit is None else options.time_unit,
             provenance=reading.extend_provenance(earlier, path, reader, options.columns),
+        )
+
+
+def _check_kind(kind: str | None, source: str) -> None:
+    """Raise an error for a result, which says what takes it."""
+    if kind is not None:
+        takers = _TAKERS.get(kind)
+        also = f"; {takers} it" if takers else ""
+        raise DriftbayesError(
+            f"{source!r} is a {kind} file of driftbayes, expected trajectories{also}"
         )
 
 

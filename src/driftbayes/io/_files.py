@@ -52,15 +52,17 @@ def _in_folder(folder: Path) -> list[Path]:
         hidden = name.startswith((".", "_", *_NOT_DATA))
         if suffix and file.is_file() and not hidden:
             by_suffix.setdefault(suffix, []).append(file)
+    # The working directory has no name.
+    title = folder.name or os.fspath(folder)
     if len(by_suffix) > 1:
         shown = ", ".join(f"{len(files)} {suffix}" for suffix, files in by_suffix.items())
         raise DriftbayesError(
-            f"folder {folder.name!r} has files of several types ({shown}); select one, as in "
+            f"folder {title!r} has files of several types ({shown}); select one, as in "
             f"{os.fspath(folder / f'*{next(iter(by_suffix))}')!r}"
         )
     if not by_suffix:
         raise DriftbayesError(
-            f"{folder.name!r} is a directory, expected a file, a folder of trajectory files, or "
-            "the directory of a turbulence run with particles"
+            f"{title!r} is a directory, expected a file, a folder of trajectory files, "
+            "or the directory of a turbulence run with particles"
         )
     return next(iter(by_suffix.values()))

@@ -97,12 +97,12 @@ def read_dataset(path: PathLike, *, kind: str | tuple[str, ...]) -> "xr.Dataset"
     stored = dataset.attrs.get(schema.KIND_ATTRIBUTE)
     kinds = (kind,) if isinstance(kind, str) else kind
     if stored not in kinds:
-        got = f"a driftbayes {stored}"
+        got = f"a {stored} file of driftbayes"
         if stored is None:
             is_tracks = schema.COUNT in dataset.variables
             got = "trajectories" if is_tracks else "not a result of driftbayes"
         expected = ", ".join(kinds[:-1]) + " or " * (len(kinds) > 1) + kinds[-1]
-        msg = f"{source!r} is {got}, expected a driftbayes {expected}; check the file name"
+        msg = f"{source!r} is {got}, expected a {expected} file of driftbayes; check its name"
         raise DriftbayesError(msg)
     check_schema_version(dataset.attrs.get(schema.SCHEMA_ATTRIBUTE), source)
     return dataset

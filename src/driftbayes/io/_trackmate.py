@@ -71,7 +71,9 @@ def _visit_elements(path: Path, visit: _Visit) -> None:
     def end(_: str) -> None:
         names.pop()
 
-    def refuse(*_: object) -> None:
+    def refuse(name: str, *_: object) -> None:
+        if name.lower() == "html":
+            raise DriftbayesError(f"{path.name!r} is a web page, expected trajectories")
         raise DriftbayesError(
             f"{path.name!r} has a document type declaration (DOCTYPE), which may define entities "
             "and is not read; remove it"

@@ -224,4 +224,4 @@ def describe_learned(result: LearnedScores) -> Card:
         title="Log densities in nats; larger is better",
     )
     headline = f"held-out log density per displacement, best: {best}"
-    return Card("LearnedScores", headline, facts, sentences, (table,), held.warnings)
+    return Card("Scores of learned densities", headline, facts, sentences, (table,), held.warnings)

@@ -186,7 +186,7 @@ def _(result: PresenceMap) -> Card:
     title = "Smallest regions that contain a particle with probability 50 and 95 %"
     table = Table(heads, tuple(rows), "rrrr", title=title)
     about = (f"From the {result.source}.",) if result.source else ()
-    return Card("PresenceMap", summarise(result), sentences=about, tables=(table,))
+    return Card("Presence map", summarise(result), sentences=about, tables=(table,))
 
 
 def presence_map(

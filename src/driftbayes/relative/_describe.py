@@ -75,7 +75,7 @@ def describe_pairs(result: PairComparison) -> Card:
         statistics_table(result),
     )
     warnings = tuple(f"{e.name}: {text}" for e in evidences for text in e.warnings)
-    return Card("PairComparison", result.verdict, (*facts,), (), tables, warnings)
+    return Card("Relative dispersion", result.verdict, (*facts,), (), tables, warnings)
 
 
 def _pair_facts(result: PairComparison) -> list[tuple[str, str]]:
@@ -104,7 +104,7 @@ def describe_pair_scan(result: PairScan) -> Card:
     shown = replace(statistics, title=f"{statistics.title} (tau = {tau})")
     return replace(
         card,
-        kind="PairScan",
+        kind="Relative dispersion",
         headline=summarise(result),
         facts=(*_pair_facts(first), *card.facts),
         tables=(*card.tables, shown),

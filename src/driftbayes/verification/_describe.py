@@ -43,7 +43,7 @@ def describe_scores(result: EnsembleScores) -> Card:
     if result.n_units <= 5:
         warnings.append(f"{result.n_units} {units}: standard errors by bootstrap are too small")
     tables = (_overall(result), _by_lead(result))
-    return Card("EnsembleScores", result.verdict, facts, (), tables, tuple(warnings))
+    return Card("Ensemble scores", result.verdict, facts, (), tables, tuple(warnings))
 
 
 def _length_unit(result: EnsembleScores) -> tuple[float, str]:

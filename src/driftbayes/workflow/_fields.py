@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from driftbayes._precision import in_double_precision
-from driftbayes.data._sampling import displacements
+from driftbayes.data._sampling import Displacements, displacements
 from driftbayes.data._trajectories import Trajectories, check_tracks
-from driftbayes.errors import DriftbayesError
+from driftbayes.data._units import readable
+from driftbayes.diagnostics._scales import memory_of_steps
+from driftbayes.errors import DataWarning, DriftbayesError, warn
 from driftbayes.priors import AbstractPrior, Exponential, Fixed
 from driftbayes.workflow._analyses import Priors, Scales, hypotheses_for
 
@@ -73,7 +75,21 @@ def field(
         gamma, k = (_scale(known, parameter, Exponential) for parameter in ("gamma", "k"))
         return fit_flight(data, FlightPriors(gamma, k, flow), **options)
     kappa = _scale(known, "kappa", Exponential)
+    _warn_of_memory(data)
     return fit_field(data, FieldPriors(kappa, flow), **options)
+
+
+def _warn_of_memory(data: Displacements) -> None:
+    """Warn if successive steps correlate, as from a velocity with memory."""
+    memory = memory_of_steps(data)
+    if memory is not None:
+        warn(
+            f"successive steps correlate at {memory[0]:.2f} ± {memory[1]:.1g} at tau = "
+            f"{readable(data.tau, data.time_unit)}, as expected from a velocity with memory or a "
+            "strong flow; fields without memory fit memory as a flow, so compare with --model "
+            "langevin (model=), or use a tau of several integral time scales",
+            DataWarning,
+        )
 
 
 def _scale(known: dict[str, AbstractPrior], name: str, kind: type) -> float:
