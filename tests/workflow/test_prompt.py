@@ -81,7 +81,7 @@ def test_a_dataset_on_a_grid_may_have_the_names_of_a_table(tracks, tmp_path):
 
 def test_a_scan_is_not_read_as_trajectories(scanned, tmp_path):
     scanned.save(tmp_path / "scan.nc")
-    with pytest.raises(db.DriftbayesError, match="is a scan file of driftbayes.*open_scan"):
+    with pytest.raises(db.DriftbayesError, match=r"is a scan file of driftbayes.*open_scan"):
         db.read(tmp_path / "scan.nc")
 
 
