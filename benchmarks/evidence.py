@@ -25,7 +25,8 @@ from driftbayes.inference import Batch, Hypothesis, evidence, evidence_batch
 from driftbayes.inference._bridge import bridge
 from driftbayes.inference._metropolis import Cloud
 from driftbayes.inference._nested import nested
-from driftbayes.inference._quasi_importance import Components, quasi_importance
+from driftbayes.inference._newton import Components
+from driftbayes.inference._quasi_importance import quasi_importance
 from driftbayes.inference._samples import Estimate
 from driftbayes.inference._smc import smc
 from driftbayes.inference._target import AbstractTarget

@@ -1,7 +1,5 @@
 """Names that are imported on demand: public functions, and members of lazy packages."""
 
-__all__ = ["Saved", "lazy", "public"]
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from importlib import import_module

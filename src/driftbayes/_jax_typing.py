@@ -1,18 +1,5 @@
 """Aliases for JAX arrays, which hold what models compute."""
 
-__all__ = [
-    "AnyArray",
-    "Key",
-    "LagArray",
-    "Leaf",
-    "Positions",
-    "Scalar",
-    "ScalarLike",
-    "StateMatrices",
-    "StateMatrix",
-    "TimeArray",
-]
-
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np

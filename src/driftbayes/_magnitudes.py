@@ -1,7 +1,5 @@
 """Check numbers given by the user, so that products of three of them are finite."""
 
-__all__ = ["LARGEST", "MAX_COUNT", "as_plain", "checked", "checked_count", "whole"]
-
 from typing import Any
 
 from driftbayes.errors import DriftbayesError, shown

@@ -1,7 +1,5 @@
 """Double precision for the duration of a call, independent of the JAX configuration."""
 
-__all__ = ["as_float", "as_leaf", "as_number", "in_double_precision"]
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar

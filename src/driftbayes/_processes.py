@@ -3,8 +3,6 @@
 Nothing listens on a port or under a name in the file system, so no other process can connect.
 """
 
-__all__ = ["Child", "ChildDied", "environment", "single_threaded"]
-
 import multiprocessing
 import os
 import pickle

@@ -5,34 +5,6 @@ registers a function with `describe`, which returns a `Card`, and one with `summ
 returns a line; `_frames` registers conversions to tables. They are imported on first use.
 """
 
-__all__ = [
-    "Card",
-    "Curve",
-    "Described",
-    "Panel",
-    "Scale",
-    "Table",
-    "amount",
-    "card_html",
-    "card_text",
-    "colours_of",
-    "counted",
-    "describe",
-    "estimate_cell",
-    "matched",
-    "number",
-    "plain",
-    "render",
-    "repeat_command",
-    "summarise",
-    "table_text",
-    "to_dataframe",
-    "to_dataset",
-    "to_datatree",
-    "with_error",
-    "with_unit",
-]
-
 import math
 import re
 import shlex

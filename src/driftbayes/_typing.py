@@ -4,8 +4,6 @@ JAX arrays, which hold what models compute, have theirs in `jax_typing`, so that
 does not wait for JAX.
 """
 
-__all__ = ["FloatArray", "IntArray", "Progress", "StrArray"]
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

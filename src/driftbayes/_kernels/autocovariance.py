@@ -1,7 +1,5 @@
 """Autocovariance of successive steps from a state-space form, compiled."""
 
-__all__ = ["fill_autocovariances"]
-
 import numpy as np
 
 from driftbayes._kernels.compiled import KERNEL_OPTIONS, compiled

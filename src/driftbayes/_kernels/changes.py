@@ -3,8 +3,6 @@
 `_kernels.segments` describes the order of the table of segments.
 """
 
-__all__ = ["count_changes", "counts_before", "forward", "likely_segments"]
-
 from typing import Any
 
 import numpy as np

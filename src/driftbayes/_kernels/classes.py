@@ -1,7 +1,5 @@
 """Compiled sums over many trajectories: quadratic forms and log-sums over classes."""
 
-__all__ = ["add_forms", "sum_over_classes"]
-
 from math import factorial
 
 import numpy as np

@@ -10,8 +10,6 @@ A fix costs one pass over the lower triangle of the covariance.
 Eight parameter values are computed together, along the last axis of all arrays.
 """
 
-__all__ = ["filter_together"]
-
 from typing import Any
 
 import numpy as np

@@ -1,14 +1,5 @@
 """Compilation of kernels, and the threads that run them."""
 
-__all__ = [
-    "FAST_OPTIONS",
-    "KERNEL_OPTIONS",
-    "compiled",
-    "count_threads",
-    "run_in_ranges",
-    "run_in_threads",
-]
-
 import os
 import threading
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Polynomials of Debye's expansion of Bessel functions of large order."""
 
-__all__ = ["debye_polynomials"]
-
 from fractions import Fraction
 
 

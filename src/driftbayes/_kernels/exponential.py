@@ -5,8 +5,6 @@ short enough for a norm of at most 1/2, then doubled, as in `models/_matrix_expo
 Doubling acts on $e^{Fh} - I$, so that slow components keep their digits beside fast ones.
 """
 
-__all__ = ["exponential_kernel"]
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -8,15 +8,6 @@ Each size of the state has its own kernel, in which all loops over the state are
 compiled on first use and cached on disk.
 """
 
-__all__ = [
-    "LANES",
-    "filter_kernel",
-    "predict_covariance",
-    "predict_mean",
-    "update_covariance",
-    "update_mean",
-]
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

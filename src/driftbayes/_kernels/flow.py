@@ -1,7 +1,5 @@
 """Compiled spatial correlation of a flow's noise, and a Kalman filter for a few particles."""
 
-__all__ = ["correlate", "flow_products", "separate"]
-
 from typing import Any
 
 import numpy as np

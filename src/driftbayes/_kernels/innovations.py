@@ -6,8 +6,6 @@ Each lane has its own data and parameters. The conventions are those of `_kernel
 each direction is the inverse of the other.
 """
 
-__all__ = ["innovation_kernel", "toeplitz_innovations"]
-
 from collections.abc import Callable
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Compiled filter of Langevin steps of any durations at many rates, summed by set of steps."""
 
-__all__ = ["N_SUMS", "sum_langevin_steps"]
-
 import numpy as np
 
 from driftbayes._kernels.compiled import KERNEL_OPTIONS, compiled

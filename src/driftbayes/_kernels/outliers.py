@@ -5,8 +5,6 @@ two posteriors of the state are replaced by one Gaussian of the same mean and co
 `filter`, the covariance depends on the data and never becomes constant.
 """
 
-__all__ = ["outlier_kernel"]
-
 from collections.abc import Callable
 from functools import cache
 

@@ -4,8 +4,6 @@ Over a step a velocity w of unit variance becomes w' = a w + drift + noise, and 
 y = c w + shift + noise. The coefficients differ from step to step; all axes share them.
 """
 
-__all__ = ["flight_gradient"]
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled integrals over the scale of a Gaussian density with a mean flow, for many data sets."""
 
-__all__ = ["N_MOMENTS", "integrate_scales"]
-
 import numpy as np
 
 from driftbayes._kernels.compiled import KERNEL_OPTIONS, compiled

@@ -4,17 +4,6 @@ Segments lie between candidates c_0 = 0 < c_1 < … < c_M, in numbers of steps. 
 segment from i to j > i at `row(i, M) + j - i - 1`.
 """
 
-__all__ = [
-    "brownian_moments",
-    "brownian_table",
-    "drifting_moments",
-    "drifting_table",
-    "filtered_moments",
-    "filtered_table",
-    "log_bessel_k",
-    "row",
-]
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ fastest; an axis of n intervals has n + 3. Outside the rectangle a spline has it
 nearest point of the rectangle, and zero slope.
 """
 
-__all__ = ["spline_adjoint", "spline_information", "spline_values"]
-
 from typing import Any
 
 import numpy as np

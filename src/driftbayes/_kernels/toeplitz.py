@@ -5,8 +5,6 @@ correlation at lag n, the variance of a step given n earlier ones is
 $v_n = v_{n-1}(1 - |\phi_n|^2)$.
 """
 
-__all__ = ["form_products", "run_products", "stack_products"]
-
 import numpy as np
 
 from driftbayes._kernels.compiled import FAST_OPTIONS, KERNEL_OPTIONS, compiled

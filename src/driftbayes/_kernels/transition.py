@@ -3,8 +3,6 @@
 All terms of the uniformisation series e^{At} = sum_k w_k M^k, M = I + A/q, are non-negative.
 """
 
-__all__ = ["evolve_columns", "rate_gradient", "stencil_sums"]
-
 from typing import Any
 
 import numpy as np

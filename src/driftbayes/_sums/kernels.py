@@ -4,8 +4,6 @@ The order of every sum is fixed, without fused or reassociated operations, so th
 give the same bits on any processor and with any number of threads.
 """
 
-__all__ = ["add_runs"]
-
 import numpy as np
 
 from driftbayes._kernels.compiled import compiled

@@ -9,8 +9,6 @@ $$\sum_{s=1}^{N-L} u_{s+p} v_{s+p+\mathrm{lag}} = \sum_{i=1}^{N-L} u_i v_{i+\mat
 so that a run needs L products per step and two triangles, instead of L² products per step.
 """
 
-__all__ = ["WindowGroups", "WindowSums", "diagonal_sums"]
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple

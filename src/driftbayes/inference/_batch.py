@@ -1,7 +1,5 @@
 """Data sets prepared for inference."""
 
-__all__ = ["AnyData", "Batch"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

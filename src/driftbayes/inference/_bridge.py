@@ -1,7 +1,5 @@
 r"""Evidence by bridge sampling between posterior draws and a Gaussian fitted to them."""
 
-__all__ = ["bridge"]
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

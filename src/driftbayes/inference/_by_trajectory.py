@@ -1,7 +1,5 @@
 """Log-likelihood per trajectory, for many parameter values at once."""
 
-__all__ = ["log_likelihood_per_trajectory"]
-
 import numpy as np
 
 from driftbayes._typing import FloatArray

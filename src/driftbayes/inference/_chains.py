@@ -1,7 +1,5 @@
 """Posterior draws by several Markov chains, and diagnostics of their mixing."""
 
-__all__ = ["ChainDraws", "autocorrelation_time", "sample_chains", "split_rhat"]
-
 from dataclasses import dataclass, replace
 
 import numpy as np

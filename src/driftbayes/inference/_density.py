@@ -1,7 +1,5 @@
 """The joint density of data and parameters at many points."""
 
-__all__ = ["Density", "Points", "class_probabilities", "hypothesis_of", "log_likelihood"]
-
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise

@@ -1,20 +1,5 @@
 """Describe evidences and hypotheses, and convert them to pandas and xarray."""
 
-__all__ = [
-    "MODEL_FIELDS",
-    "PARAMETER_FIELDS",
-    "UNITS",
-    "derived_facts",
-    "describe_evidence",
-    "describe_hypothesis",
-    "evidence_dataset",
-    "evidence_datatree",
-    "evidence_rows",
-    "model_table",
-    "parameter_table",
-    "posterior_panels",
-]
-
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 

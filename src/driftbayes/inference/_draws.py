@@ -1,7 +1,5 @@
 """Draws from the posterior, and their xarray DataTree for ArviZ."""
 
-__all__ = ["PosteriorDraws", "check_drawable", "posterior_draws", "to_datatree"]
-
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """The record of an evidence, with one estimate per parameter."""
 
-__all__ = ["QUANTILES", "Evidence", "ParameterEstimate", "make_estimates", "parameter_warnings"]
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

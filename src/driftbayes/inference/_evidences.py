@@ -1,14 +1,5 @@
 """Evidence of a hypothesis by any method."""
 
-__all__ = [
-    "evidence",
-    "evidence_batch",
-    "evidence_with_variants",
-    "infinite_reason",
-    "is_exact",
-    "log_evidences",
-]
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeGuard

@@ -1,16 +1,5 @@
 """Evidence by a closed form for the scale and quadrature over at most three other parameters."""
 
-__all__ = [
-    "LogEvidence",
-    "LogEvidences",
-    "exact",
-    "exact_batch",
-    "exact_draws",
-    "exact_log_evidences",
-    "exact_variants",
-    "is_integrable",
-]
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -4,15 +4,6 @@ Every program takes a fixed number of points and runs as often as needed: anothe
 number of steps, trajectories or nodes needs no new compilation.
 """
 
-__all__ = [
-    "Rows",
-    "autocovariances_at",
-    "derived",
-    "evaluate",
-    "evaluate_with_sums",
-    "finish",
-]
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache

@@ -1,14 +1,5 @@
 """Hypothesis: a model family and a prior, the paper's "single, complete hypothesis"."""
 
-__all__ = [
-    "UNEXPECTED",
-    "Family",
-    "Hypothesis",
-    "check_plain",
-    "points_at",
-    "prior_quantiles",
-]
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

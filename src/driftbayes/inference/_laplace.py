@@ -1,7 +1,5 @@
 """Laplace's method, the paper's approximation of the evidence."""
 
-__all__ = ["laplace", "laplace_batch"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

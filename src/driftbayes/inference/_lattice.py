@@ -1,22 +1,5 @@
 """Lattices of nodes that grow from the modes, and the error of the trapezoid rule on them."""
 
-__all__ = [
-    "SINH_SCALE",
-    "Aliasing",
-    "FloodFill",
-    "LogDensity",
-    "Region",
-    "estimate_aliasing",
-    "gaussian_spacing",
-    "line_aliasing",
-    "log_stretch",
-    "refined_spacing",
-    "stretch",
-    "to_points",
-    "to_w",
-    "unstretch",
-]
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """Draw from a density on lattices by rejection, with proposals around the nodes."""
 
-__all__ = ["keep_by_ratio", "propose"]
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Logarithms of sums of exponentials."""
 
-__all__ = ["logsumexp"]
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Marginal posterior densities."""
 
-__all__ = ["posterior_density"]
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,19 +1,5 @@
 """Methods for computing the evidence, with their options."""
 
-__all__ = [
-    "METHODS",
-    "METHOD_OPTIONS",
-    "SMC",
-    "Auto",
-    "Bridge",
-    "Exact",
-    "Importance",
-    "Laplace",
-    "Method",
-    "Nested",
-    "as_method",
-]
-
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 

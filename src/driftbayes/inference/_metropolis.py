@@ -1,7 +1,5 @@
 """Metropolis moves of many chains at once, with proposals fitted to a cloud of points."""
 
-__all__ = ["Chains", "Cloud", "fit_cloud", "move"]
-
 from dataclasses import dataclass
 
 import numpy as np

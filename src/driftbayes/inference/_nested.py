@@ -8,8 +8,6 @@ from the prior above the likelihood of those deleted (Skilling 2006). The lowest
 a fraction t of the volume with density $n t^{n-1}$, so that the uncertainty of Z can be simulated.
 """
 
-__all__ = ["live_counts", "nested", "simulated_log_shares"]
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Local maxima of a smooth function by Newton's method with finite differences."""
 
-__all__ = ["Components", "Maximum", "covariance", "derivatives", "maximise", "stencil"]
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias

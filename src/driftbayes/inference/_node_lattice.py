@@ -1,7 +1,5 @@
 """Integration of a smooth peak by the trapezoid rule on a lattice that grows from the mode."""
 
-__all__ = ["NodeLattice", "gaussian_reach", "integrate", "log_masses"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

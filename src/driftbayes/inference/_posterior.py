@@ -1,7 +1,5 @@
 """Moments and quantiles of posteriors given by weighted nodes."""
 
-__all__ = ["described", "log_scale_density", "summarise", "summarise_stack", "weighted_quantiles"]
-
 from collections.abc import Sequence
 from dataclasses import fields
 

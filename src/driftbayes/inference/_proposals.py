@@ -1,13 +1,5 @@
 """Proposals of importance sampling: mixtures of Student t distributions at the modes."""
 
-__all__ = [
-    "FREEDOM",
-    "StudentMixture",
-    "fit_mixture",
-    "joined",
-    "mixture_at_modes",
-]
-
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Integration of a posterior on lattices of nodes around its modes."""
 
-__all__ = ["Quadrature", "integrate_posterior", "reweight", "same_coordinates", "scale_form"]
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

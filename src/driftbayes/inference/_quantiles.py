@@ -1,7 +1,5 @@
 """Quantiles and marginal densities of posteriors on lattices."""
 
-__all__ = ["line_quantiles", "marginal_density", "marginal_quantiles", "tabulated_quantiles"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

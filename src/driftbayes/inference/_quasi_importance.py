@@ -9,8 +9,6 @@ weighted by the mixture of all proposals (adaptive multiple importance sampling,
 2012).
 """
 
-__all__ = ["Components", "LogDensity", "equal_draws", "quasi_importance", "reweighted"]
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Stages of quasi-random importance sampling: proposals, points and weights."""
 
-__all__ = ["N_RANDOMISATIONS", "Group", "LogDensity", "Points", "Source", "Stage", "Target"]
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Records of evidences, made from the posterior of the parameters."""
 
-__all__ = ["Posterior", "make_record"]
-
 from dataclasses import dataclass
 from typing import Any
 

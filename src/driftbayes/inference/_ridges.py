@@ -6,8 +6,6 @@ mode, walks follow each wide direction both ways. Every step returns to the top 
 Newton's method across it, and adds a Gaussian with the local curvature.
 """
 
-__all__ = ["find_ridges"]
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,16 +1,5 @@
 """Evidence by any sampler."""
 
-__all__ = [
-    "N_DRAWS",
-    "Start",
-    "auto_batch",
-    "auto_variants",
-    "record_of",
-    "sampled_batch",
-    "sampler_key",
-    "under_another_prior",
-]
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,9 +30,10 @@ from driftbayes.inference._methods import (
     sampler_options,
 )
 from driftbayes.inference._metropolis import Cloud
+from driftbayes.inference._newton import Components
 from driftbayes.inference._posterior import summarise, weighted_quantiles
 from driftbayes.inference._quadrature import Nodes, same_coordinates
-from driftbayes.inference._quasi_importance import Components, quasi_importance, reweighted
+from driftbayes.inference._quasi_importance import quasi_importance, reweighted
 from driftbayes.inference._records import make_record
 from driftbayes.inference._ridges import find_ridges
 from driftbayes.inference._samples import Estimate, resample

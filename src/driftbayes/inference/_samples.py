@@ -1,7 +1,5 @@
 """Results of samplers, and diagnostics of weighted draws."""
 
-__all__ = ["MAX_SHAPE", "Estimate", "pareto_shape", "resample"]
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -1,16 +1,5 @@
 """Closed-form integration over a scale that multiplies the whole covariance."""
 
-__all__ = [
-    "GammaForm",
-    "closed_modes",
-    "draw_scales",
-    "gamma_form",
-    "log_bessel_k",
-    "log_scale_evidence",
-    "most_likely_scale",
-    "scale_posterior",
-]
-
 from dataclasses import dataclass
 
 import numpy as np

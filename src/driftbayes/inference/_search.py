@@ -1,7 +1,5 @@
 """Search for posterior modes: a coarse grid, lines through its best point, Newton's method."""
 
-__all__ = ["Modes", "coarse_values", "find_modes"]
-
 from dataclasses import dataclass
 
 import numpy as np

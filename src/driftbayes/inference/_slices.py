@@ -6,8 +6,6 @@ it. The next point is drawn from the part of the line within the slice (Neal 200
 $$\{z : \pi(z) > u\,\pi(z_0),\ L(z) > L^*\}, \qquad u \sim U(0, 1).$$
 """
 
-__all__ = ["move_in_slices"]
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Tempered sequential Monte Carlo: needs no mode to start from, and finds several if there are."""
 
-__all__ = ["smc", "smc_twice"]
-
 from dataclasses import replace
 
 import numpy as np

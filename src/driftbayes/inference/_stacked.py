@@ -1,7 +1,5 @@
 """Evidences and posteriors of many data sets at once."""
 
-__all__ = ["StackSolution", "solve_stack", "stack_records"]
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Log-density of one hypothesis and many data sets, at many points at once."""
 
-__all__ = ["StackedDensity", "StackedPoints", "stacked_density"]
-
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Integration of many smooth one-dimensional peaks at once, as in `node_lattice`."""
 
-__all__ = ["Lines", "integrate_lines"]
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Posterior modes of many data sets at once."""
 
-__all__ = ["StackedModes", "StackedPeaks", "find_stacked_modes", "stacked_maxima"]
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Targets of samplers: prior and likelihood at many unconstrained points at once."""
 
-__all__ = ["AbstractTarget", "Points", "PosteriorTarget", "components_of", "finite"]
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any

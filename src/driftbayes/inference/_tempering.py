@@ -4,8 +4,6 @@ $$\ln Z = \sum_t \ln \big\langle L^{\beta_{t+1} - \beta_t} \big\rangle_{\beta_t}
   \qquad p_\beta(z) \propto L(z)^\beta\, \pi(z), \qquad 0 = \beta_0 < \dots < \beta_T = 1$$
 """
 
-__all__ = ["Run", "Size", "Tuning", "temper"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

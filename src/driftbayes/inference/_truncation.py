@@ -1,7 +1,5 @@
 """Errors of evidences due to approximate likelihoods: windows and neighbours."""
 
-__all__ = ["truncation_loss", "with_truncation_error"]
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -15,8 +15,6 @@ cannot, since the other steps would become impossible. With $n_0$ of n steps zer
   factor p → 0. The variance of the state falls as $V_{j+1} \sim p\,V_j^{1 + d/2}$.
 """
 
-__all__ = ["unbounded_reason"]
-
 import numpy as np
 
 from driftbayes._typing import IntArray

@@ -1,13 +1,5 @@
 """Sums over displacements with separate axes."""
 
-__all__ = [
-    "ChannelMoments",
-    "ChannelTerms",
-    "Collected",
-    "channel_moments",
-    "channel_moments_of",
-]
-
 from typing import NamedTuple
 
 import equinox as eqx

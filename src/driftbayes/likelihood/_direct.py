@@ -1,7 +1,5 @@
 """Displacements whose density is computed directly instead of from sums over steps."""
 
-__all__ = ["DirectDisplacements"]
-
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING

@@ -4,17 +4,6 @@ An engine does not depend on the model. It evaluates the `Formulas` of a model a
 values at once and returns `Sums`, from which the model computes its density.
 """
 
-__all__ = [
-    "AbstractDirect",
-    "DenseEngine",
-    "Engine",
-    "FilterEngine",
-    "MomentsEngine",
-    "ToeplitzEngine",
-    "lanes_last",
-    "rows_first",
-]
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -34,8 +34,6 @@ correlations between fixes: an approximation for errors much smaller than the co
 without errors (`_flow_accelerator.py`).
 """
 
-__all__ = ["FlowEngine", "distances", "flow_correlation", "flow_engine"]
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

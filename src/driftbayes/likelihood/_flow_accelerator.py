@@ -1,7 +1,5 @@
 """Likelihood of particles in one flow on a GPU, by JAX; see `_flow.py`."""
 
-__all__ = ["Crowd", "accelerator"]
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

@@ -12,8 +12,6 @@ $$P \to E - E S^{-1} E, \qquad Π \to E S^{-1} Π,$$
 which keeps full precision as errors vanish and then becomes the filter of exact positions.
 """
 
-__all__ = ["decorrelation", "noisy_products", "regression_on_old"]
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Steps of all particles in one flow at one sampling time."""
 
-__all__ = ["FlowStep"]
-
 from dataclasses import dataclass
 
 from driftbayes._typing import FloatArray, IntArray

@@ -1,7 +1,5 @@
 """The terms of a Gaussian log-density."""
 
-__all__ = ["LOG_2PI", "GaussianTerms", "gaussian_log_density"]
-
 from typing import Any
 
 import equinox as eqx

@@ -6,12 +6,6 @@ the covariance of an axis with itself and the imaginary part that of y with x. T
 those of one real axis, with complex conjugates.
 """
 
-__all__ = [
-    "HermitianTerms",
-    "hermitian_column_terms",
-    "hermitian_walk",
-]
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp

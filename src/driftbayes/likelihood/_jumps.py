@@ -10,8 +10,6 @@ summed: the trapezoid rule is then exact to rounding. Terms are written as diffe
 which keeps full precision for means up to $10^{12}$.
 """
 
-__all__ = ["JumpEngine", "check_jumps", "log_jump_density"]
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Check that a model does not need more memory than is available."""
 
-__all__ = ["available_bytes", "check_bytes"]
-
 import os
 from pathlib import Path
 

@@ -1,15 +1,5 @@
 """Second moments of regular steps, for one data set or a stack of several."""
 
-__all__ = [
-    "MEMORY",
-    "MomentStack",
-    "SecondMoments",
-    "second_moments",
-    "second_moments_of",
-    "sliding_moment",
-    "stack_moments",
-]
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

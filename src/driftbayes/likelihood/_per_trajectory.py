@@ -1,7 +1,5 @@
 """Sums by trajectory, for models with a separate density for each trajectory."""
 
-__all__ = ["Tracks", "tracks_of"]
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,11 +1,5 @@
 """Displacements reduced to sums."""
 
-__all__ = [
-    "ReducedDisplacements",
-    "SummedDisplacements",
-    "window_moments",
-]
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

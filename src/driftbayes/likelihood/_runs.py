@@ -1,15 +1,5 @@
 """Runs of successive steps as arrays for engines and kernels."""
 
-__all__ = [
-    "Context",
-    "Runs",
-    "distinct_intervals",
-    "error_variances",
-    "make_context",
-    "make_runs",
-    "with_regressors",
-]
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Interface between engines and models: formulas of a model, sums of an engine."""
 
-__all__ = ["Formulas", "NumberedFormulas", "SlotForms", "Sums"]
-
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 

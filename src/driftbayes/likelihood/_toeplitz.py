@@ -1,11 +1,5 @@
 """Toeplitz covariances: prediction by the Durbin--Levinson recursion, and simulation."""
 
-__all__ = [
-    "PredictionFilters",
-    "durbin_levinson",
-    "toeplitz_displacements",
-]
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp

@@ -13,8 +13,6 @@ with $C_c = L L^T$, $B = M^T D^{-1} M$ and $b = M^T D^{-1} x$. For different obs
 errors, one filter covers all particles (`_unshared.py`).
 """
 
-__all__ = ["CommonEngine", "common_engine"]
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any

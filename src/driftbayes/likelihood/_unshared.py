@@ -1,7 +1,5 @@
 """Joint filter of particles that share motion but are observed at different times."""
 
-__all__ = ["UnsharedTimes", "unshared_times"]
-
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush

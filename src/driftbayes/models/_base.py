@@ -1,16 +1,5 @@
 """Interface of all models, and the methods that they share."""
 
-__all__ = [
-    "AbstractModel",
-    "AbstractUnsolved",
-    "EngineName",
-    "Kind",
-    "Parameter",
-    "as_template",
-    "fact",
-    "shape_names",
-]
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace

@@ -1,7 +1,5 @@
 """Brownian model: positions diffuse, velocities are white noise."""
 
-__all__ = ["AbstractIndependent", "Brownian"]
-
 from typing import ClassVar
 
 import equinox as eqx

@@ -1,7 +1,5 @@
 """Confined Langevin model: a Langevin particle in a harmonic well of unknown centre."""
 
-__all__ = ["ConfinedLangevin"]
-
 from typing import ClassVar
 
 import equinox as eqx

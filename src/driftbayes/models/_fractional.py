@@ -1,7 +1,5 @@
 """Fractional Brownian motion: spread as a power of time, with memory at all lags."""
 
-__all__ = ["FractionalBrownian"]
-
 from typing import ClassVar
 
 import equinox as eqx

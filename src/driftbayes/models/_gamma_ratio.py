@@ -1,7 +1,5 @@
 """Ratios of gamma functions, accurate for large arguments."""
 
-__all__ = ["log_gamma_ratio"]
-
 from typing import Any
 
 import jax.numpy as jnp

@@ -5,8 +5,6 @@ $\int_{-1}^{1} (1 - |v|)\,e^{-(l+v)^2 z^2}\,\mathrm{d}v$. An autocovariance that
 such shapes, for example Matérn's, leads to the same mixture of these covariances.
 """
 
-__all__ = ["gaussian_spread", "gaussian_step_covariance"]
-
 from math import factorial, pi, sqrt
 
 import jax.numpy as jnp

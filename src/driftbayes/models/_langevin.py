@@ -1,7 +1,5 @@
 """Langevin model: Ornstein--Uhlenbeck velocity, integrated to a position."""
 
-__all__ = ["Langevin"]
-
 from typing import ClassVar
 
 import equinox as eqx

@@ -1,7 +1,5 @@
 """Models whose velocity follows a linear stochastic differential equation."""
 
-__all__ = ["AbstractLinearModel", "Dynamics", "over"]
-
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """Matérn model: a velocity spectrum flat at low frequencies, a power law at high ones."""
 
-__all__ = ["MaternVelocity"]
-
 from math import log, pi
 from typing import ClassVar
 

@@ -10,8 +10,6 @@ The lattice is too coarse for the narrower mixtures at higher smoothness. There 
 1/ν gives the Bessel function, which is smooth enough for a few quadrature nodes per step.
 """
 
-__all__ = ["matern_first_covariances"]
-
 from functools import cache
 from math import log, pi
 

@@ -6,8 +6,6 @@ lose a digit per decade of their ratio. The number of doublings is fixed and unn
 masked, so that derivatives of any order exist in both modes.
 """
 
-__all__ = ["Integrals", "exponential_integrals", "noise_covariance"]
-
 from functools import partial
 from math import factorial
 from typing import NamedTuple, TypeVar

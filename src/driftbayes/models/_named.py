@@ -1,13 +1,5 @@
 """Models by name: `langevin`, `langevin+noise+mean`, `langevin&oscillating`, `brownian*2`."""
 
-__all__ = [
-    "MODELS",
-    "OPTIONS",
-    "SDES",
-    "WALKS",
-    "model_named",
-]
-
 from collections import UserDict
 from collections.abc import Mapping
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Confined Brownian model: diffusion in a harmonic well of unknown centre."""
 
-__all__ = ["ConfinedBrownian"]
-
 from typing import ClassVar
 
 import equinox as eqx

@@ -1,7 +1,5 @@
 """Oscillating Langevin model: a velocity that rotates while it decorrelates."""
 
-__all__ = ["OscillatingLangevin"]
-
 from typing import ClassVar
 
 import equinox as eqx

@@ -1,13 +1,5 @@
 """Choose the engine that suits the data and the model."""
 
-__all__ = [
-    "Preparation",
-    "check_summable",
-    "make_engine",
-    "preparation",
-    "sum_moments",
-]
-
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np

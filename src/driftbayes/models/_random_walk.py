@@ -1,7 +1,5 @@
 """Continuous-time random walk: jumps separated by random waiting times."""
 
-__all__ = ["RandomWalk"]
-
 from typing import ClassVar
 
 import equinox as eqx

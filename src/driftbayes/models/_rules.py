@@ -1,7 +1,5 @@
 """Names and order of model options, and rules for combining them."""
 
-__all__ = ["OPTIONS", "check_options"]
-
 from collections.abc import Sequence
 
 from driftbayes.errors import DriftbayesError

@@ -1,7 +1,5 @@
 """Second-order Langevin model: the acceleration decorrelates over a finite time, too."""
 
-__all__ = ["SecondOrderLangevin"]
-
 from typing import ClassVar
 
 import equinox as eqx

@@ -1,7 +1,5 @@
 """Sums of independent motions."""
 
-__all__ = ["AbstractSum", "Sum", "combine_covariances", "combine_propagators", "sum_of", "total"]
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar

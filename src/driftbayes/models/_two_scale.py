@@ -1,7 +1,5 @@
 """Two-scale Langevin model: a fast and a slow velocity, independent of each other."""
 
-__all__ = ["TwoScaleLangevin"]
-
 from typing import ClassVar
 
 import equinox as eqx

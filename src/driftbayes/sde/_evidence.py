@@ -35,7 +35,8 @@ from driftbayes.inference._methods import (
     method_text,
     sampler_options,
 )
-from driftbayes.inference._quasi_importance import Components, quasi_importance
+from driftbayes.inference._newton import Components
+from driftbayes.inference._quasi_importance import quasi_importance
 from driftbayes.inference._sampled import Start, record_of, sampler_key, under_another_prior
 from driftbayes.inference._samples import Estimate
 from driftbayes.inference._search import Modes, find_modes

@@ -1,7 +1,5 @@
 """Base class of models that wrap another model."""
 
-__all__ = ["AbstractOption"]
-
 from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """Anisotropic diffusion: a diffusivity tensor."""
 
-__all__ = ["Anisotropic", "n_components"]
-
 from collections.abc import Iterable
 from typing import Any, ClassVar
 

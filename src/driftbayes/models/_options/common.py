@@ -1,7 +1,5 @@
 """Motion common to all particles, for example of a camera, pack ice or a herd."""
 
-__all__ = ["Common", "common_of"]
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Particles in one flow: noise that is correlated in space."""
 
-__all__ = ["Eddies", "Flow", "simulate_flow"]
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar

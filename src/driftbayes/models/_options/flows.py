@@ -1,13 +1,5 @@
 """Mean flows and flow gradients common to all particles, integrated out."""
 
-__all__ = [
-    "LinearFlow",
-    "MeanFlow",
-    "flow_components",
-    "flow_posterior",
-    "flow_terms",
-]
-
 from abc import abstractmethod
 from typing import ClassVar
 

@@ -1,10 +1,5 @@
 """Measurement errors of positions, and blur over the exposure."""
 
-__all__ = [
-    "Blur",
-    "Noise",
-]
-
 from typing import Any, ClassVar
 
 import equinox as eqx

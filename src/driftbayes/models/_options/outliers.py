@@ -1,7 +1,5 @@
 """Outliers: fixes with far larger measurement errors than the others."""
 
-__all__ = ["Outliers"]
-
 from typing import ClassVar
 
 import equinox as eqx

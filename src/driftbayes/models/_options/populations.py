@@ -1,11 +1,5 @@
 """Populations of trajectories: individual scales, or several classes."""
 
-__all__ = [
-    "Mixture",
-    "Scatter",
-    "mixture_of",
-]
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

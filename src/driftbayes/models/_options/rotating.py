@@ -1,7 +1,5 @@
 """Rotating velocities with one sense of rotation for all particles."""
 
-__all__ = ["Rotating"]
-
 from typing import ClassVar
 
 import jax

@@ -1,7 +1,5 @@
 """Heavy tails: innovations with a Student distribution."""
 
-__all__ = ["Student"]
-
 from typing import ClassVar
 
 import equinox as eqx
