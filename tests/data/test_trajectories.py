@@ -101,7 +101,7 @@ SLIPS = {
     "times is empty; expected one time per position": lambda: Trajectories.from_arrays(
         np.zeros((1, 2, 1)), times=[]
     ),
-    "times has 3 entries, but trajectories have 2 to 2 positions": (
+    "times has 3 entries, but trajectories have 2 positions": (
         lambda: Trajectories.from_arrays(np.zeros((1, 2, 1)), times=[0.0, 1.0, 2.0])
     ),
     r"positions have shape \(2, 4\), expected \(observation, dim\) with 1 to 3 dimensions": (

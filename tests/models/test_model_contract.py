@@ -613,7 +613,7 @@ def test_noise_in_the_statistics_engine_is_refused():
 def test_unknown_engine_is_refused():
     data = Displacements.from_array(np.ones((1, 2, 1)), TAU)
     with pytest.raises(DriftbayesError, match=r"engine must be 'auto', .*, got 'fast'"):
-        inspect.unwrap(preparation)(data, engine="fast")
+        inspect.unwrap(preparation)(data, MODELS["langevin"], engine="fast")
 
 
 def test_likelihood_is_in_double_precision_whatever_jax_is_set_to():
