@@ -37,7 +37,7 @@ test: setup
 # Runs the slow tests, and tests of models and inference with more examples and with arrays checked
 # against their annotations.
 test-slow: setup
-	DRIFTBAYES_CHECK_ALL=1 $(BIN)/python -m pytest -m slow
+	DRIFTBAYES_CHECK_ALL=1 $(BIN)/python -m pytest -n auto --dist loadfile -m slow
 	DRIFTBAYES_CHECK_ALL=1 DRIFTBAYES_EXAMPLES=50 $(BIN)/python -m pytest -n auto --dist loadfile tests/models tests/likelihood tests/inference tests/io tests/test_priors.py
 
 lint: setup
