@@ -287,6 +287,17 @@ def test_the_verdict_names_what_is_not_identifiable():
     )
 
 
+def test_the_verdict_does_not_call_an_upper_limit_unidentifiable():
+    limit = made_evidence(
+        "langevin",
+        contraction={"gamma": 0.1, "k": 0.2},
+        warnings=("k is consistent with zero at tau = 0.5; 97.5 % limit 0.1",),
+    )
+    assert comparison(limit).verdict.endswith(
+        "; not identifiable: gamma of langevin; consistent with zero: k of langevin"
+    )
+
+
 def test_models_with_an_evidence_are_ranked_and_the_others_named():
     lost = made_evidence("langevin+student", math.nan, status=Status.UNBOUNDED_DENSITY)
     brownian, langevin = made_evidence("brownian"), made_evidence("langevin", 0.0)

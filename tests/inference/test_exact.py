@@ -459,6 +459,7 @@ def test_a_parameter_that_is_consistent_with_zero_has_an_upper_limit():
     assert found.warnings == (
         f"sigma is consistent with zero at tau = 1; 97.5 % limit {sigma.interval[1]:.2g} length",
     )
+    assert found.parameters_near_zero == found.unidentified_parameters == ("sigma",)
 
 
 @pytest.mark.parametrize("prior", [Exponential(mean=0.02), LogNormal(median=300.0, sigma=0.5)])

@@ -77,7 +77,8 @@ _INFERENCE = f"""
 --prior PARAM=FAMILY:NUMBERS<list>  prior of a parameter, for example gamma=exponential:2,
     k=lognormal:1:2, kappa=gamma:2:1, k=uniform:0:5; may be repeated
 {SCALES.strip()}
---model-prior P,...  prior probabilities of the models (default: equal)
+--model-prior P,...  prior probabilities of the models, or numbers proportional to them
+    (default: equal)
 --method METHOD<=auto>  method for the evidence, {", ".join(METHODS[:-1])} or {METHODS[-1]}; auto
     integrates exactly where possible, else samples; laplace is the paper's approximation; options
     after a colon, as in bridge:draws=2000

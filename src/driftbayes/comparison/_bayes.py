@@ -244,9 +244,14 @@ class Comparison(Described):
             sentence = f"among the {len(ranked)} models with an evidence, {sentence}"
         elif misfit:
             sentence = f"among the models compared, {sentence}"
+        limits = [f"{name} of {e.name}" for e in ranked for name in e.parameters_near_zero]
         unknown = [f"{name} of {e.name}" for e in ranked for name in e.unidentified_parameters]
-        if unknown:
-            sentence += f"; not identifiable: {', '.join(unknown)}"
+        for words, names in (
+            ("not identifiable", [name for name in unknown if name not in limits]),
+            ("consistent with zero", limits),
+        ):
+            if names:
+                sentence += f"; {words}: {', '.join(names)}"
         conflicts = [e.name for e in ranked if e.contradicts_prior]
         if conflicts:
             sentence += f"; prior and data are in conflict for {', '.join(conflicts)}"

@@ -230,6 +230,12 @@ class Evidence(Described):
         return tuple(n for n, value in self.contraction.items() if not value >= _MIN_CONTRACTION)
 
     @property
+    def parameters_near_zero(self) -> tuple[str, ...]:
+        """Parameters, not identified, of which the data give an upper limit."""
+        starts = {text.partition(_NEAR_ZERO)[0] for text in self.warnings if _NEAR_ZERO in text}
+        return tuple(name for name in self.unidentified_parameters if name in starts)
+
+    @property
     def contradicts_prior(self) -> bool:
         """Whether the posterior of a parameter conflicts with its prior."""
         return any(text.startswith(_CONFLICT) for text in self.warnings)
@@ -267,6 +273,7 @@ class Evidence(Described):
 
 # Least contraction of an identified parameter: the data halve the width of ln θ.
 _MIN_CONTRACTION = 0.5
+_NEAR_ZERO = " is consistent with zero"
 
 
 def parameter_warnings(
@@ -282,9 +289,7 @@ def parameter_warnings(
             # An upper limit is informative although ln θ has no lower limit.
             if high < median and not prior.is_signed:
                 limit = amount(high, estimate.unit, 2)
-                warnings.append(
-                    f"{name} is consistent with zero at tau = {tau}; 97.5 % limit {limit}"
-                )
+                warnings.append(f"{name}{_NEAR_ZERO} at tau = {tau}; 97.5 % limit {limit}")
             else:
                 warnings.append(
                     f"the posterior of {name} is hardly narrower than its prior: {name} is not "
