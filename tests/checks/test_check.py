@@ -97,6 +97,7 @@ def test_statistics_fixed_by_the_fit_are_not_checked():
     both = np.concatenate([2 * fits + 1, fits + noise], axis=1)
     one = deviations(np.array([1.0, 0.0]), both, np.zeros(1), fits)
     assert_allclose(one.z[0], 0, atol=1e-9)
+    assert one.p_values[0] == 1
     assert abs(one.z[1]) < 0.3
     wide, narrow = one.band[2] - one.band[0], one.fitted_band[2] - one.fitted_band[0]
     assert narrow[1] < 0.85 * wide[1]
