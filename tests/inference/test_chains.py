@@ -119,7 +119,7 @@ def test_chains_differ_from_each_other(chains):
 def test_too_few_chains_or_draws_are_refused():
     with pytest.raises(DriftbayesError, match="at least 2 chains of 12 draws after a warm-up, got"):
         sample(GAUSSIAN, GUIDE, n_chains=1)
-    with pytest.raises(DriftbayesError, match="n_draws=11"):
+    with pytest.raises(DriftbayesError, match="draws=11"):
         sample(GAUSSIAN, GUIDE, n_draws=11)
 
 

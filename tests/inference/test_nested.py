@@ -275,7 +275,7 @@ def test_run_without_fault_is_not_blamed():
     ("faults", "complaint"),
     [
         ({"n_stuck": 50}, "5% of the new points are copies of others"),
-        ({"ranks": np.linspace(0, 0.8, 1000)}, "raise n_inner or n_live"),
+        ({"ranks": np.linspace(0, 0.8, 1000)}, "raise inner or live"),
         ({"finished": False}, "raise max_evaluations"),
     ],
 )
@@ -298,10 +298,10 @@ def test_p_value_of_ranks_is_that_of_scipy(power):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"n_live": 10}, "n_live must be at least 20"),
-        ({"n_live": 100, "n_delete": 51}, "n_delete must be between 1 and half"),
-        ({"n_live": 100, "n_delete": 0}, "n_delete must be between 1 and half"),
-        ({"n_inner": 0}, "n_inner must be 1 or more"),
+        ({"n_live": 10}, "live must be at least 20"),
+        ({"n_live": 100, "n_delete": 51}, "delete must be between 1 and half"),
+        ({"n_live": 100, "n_delete": 0}, "delete must be between 1 and half"),
+        ({"n_inner": 0}, "inner must be 1 or more"),
     ],
 )
 def test_options_out_of_range_are_refused(options, complaint):

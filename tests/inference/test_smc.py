@@ -372,10 +372,10 @@ def test_nothing_is_said_of_a_good_run():
         ({"acceptance": 0.01}, "only 1.0% of the moves", Status.SAMPLER_NOT_CONVERGED),
         (
             {"log_evidence": 3.0 * np.arange(8)},
-            "use more n_particles",
+            "use more particles",
             Status.SAMPLER_NOT_CONVERGED,
         ),
-        ({"memory": 0.9}, "use more n_moves", Status.OK),
+        ({"memory": 0.9}, "use more moves", Status.OK),
         (
             {"thermodynamic": np.full(8, 0.5)},
             "differs from ln Z by 0.5 nats",
@@ -411,7 +411,7 @@ def test_running_out_of_temperatures_is_said(monkeypatch):
 
 
 def test_sizes_that_do_not_fit_are_refused():
-    with pytest.raises(DriftbayesError, match="multiple of n_moves, got 100 and 16"):
+    with pytest.raises(DriftbayesError, match="multiple of moves, got 100 and 16"):
         smc(TARGETS["gaussian-1"], rng(), n_particles=100)
     with pytest.raises(
         DriftbayesError, match="4 or more, to have an error from their scatter, got 3"

@@ -91,8 +91,8 @@ def sample_chains(
     """
     if n_chains < 2 or n_draws < 12 or n_warmup < 1:
         raise DriftbayesError(
-            f"need at least 2 chains of 12 draws after a warm-up, got n_chains={n_chains}, "
-            f"n_draws={n_draws}, n_warmup={n_warmup}"
+            f"need at least 2 chains of 12 draws after a warm-up, got chains={n_chains}, "
+            f"draws={n_draws}, warmup={n_warmup}"
         )
     cloud, start = _start(target, guide, n_chains, rng)
     chains = Chains.at(target, start)

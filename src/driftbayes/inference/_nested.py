@@ -150,13 +150,13 @@ class _State:
 def _check(n_dim: int, n_live: int, n_delete: int, n_inner: int) -> None:
     """Raise an error for numbers of points or moves that cannot work."""
     if n_live < max(20, 2 * n_dim):
-        msg = f"n_live must be at least 20 and twice the number of parameters, got {n_live}"
+        msg = f"live must be at least 20 and twice the number of parameters, got {n_live}"
         raise DriftbayesError(msg)
     if not 1 <= n_delete <= n_live // 2:
-        msg = f"n_delete must be between 1 and half of n_live = {n_live}, got {n_delete}"
+        msg = f"delete must be between 1 and half of live = {n_live}, got {n_delete}"
         raise DriftbayesError(msg)
     if n_inner < 1:
-        raise DriftbayesError(f"n_inner must be 1 or more, got {n_inner}")
+        raise DriftbayesError(f"inner must be 1 or more, got {n_inner}")
 
 
 def _covariance_factor(z: FloatArray) -> FloatArray:
@@ -298,6 +298,6 @@ def _warnings(
     if diagnostics["insertion_p"] < _MIN_P:
         warnings.append(
             "new points are not spread as draws from the prior above the threshold would be "
-            f"(p = {diagnostics['insertion_p']:.1g}); raise n_inner or n_live"
+            f"(p = {diagnostics['insertion_p']:.1g}); raise inner or live"
         )
     return tuple(warnings)

@@ -123,18 +123,18 @@ def _warnings(found: dict[str, float], off: float, *, is_off: bool) -> tuple[str
     """Return warnings about a run."""
     problems = {
         f"of the draws from the prior only {found['live_draws']:.2g} in each island have a "
-        "likelihood above zero; use a narrower prior, or more n_particles": (
+        "likelihood above zero; use a narrower prior, or more particles": (
             found["live_draws"] < _MIN_ALIVE
         ),
         f"at some temperature only {found['acceptance']:.1%} of the moves were accepted; use "
         "method='bridge', or a narrower prior": found["acceptance"] < _MIN_ACCEPTANCE,
         f"after the moves at some temperature a coordinate is still correlated by "
-        f"{found['memory']:.2f} with what it was before; use more n_moves": (
+        f"{found['memory']:.2f} with what it was before; use more moves": (
             found["memory"] > _MAX_MEMORY
         ),
         f"ln Z of single islands scatters by {found['island_sd']:.2g} nats, so that a few of them "
-        "decide; use more n_particles": found["island_sd"] > _MAX_SPREAD,
-        f"the thermodynamic integral differs from ln Z by {off:.2g} nats; use more n_particles and "
-        "n_moves, or method='auto'": is_off,
+        "decide; use more particles": found["island_sd"] > _MAX_SPREAD,
+        f"the thermodynamic integral differs from ln Z by {off:.2g} nats; use more particles and "
+        "moves, or method='auto'": is_off,
     }
     return tuple(text for text, is_so in problems.items() if is_so)

@@ -38,11 +38,11 @@ class Size:
         """Refuse sizes that cannot be divided into chains, or give no error."""
         n_particles, n_moves = self.n_particles, self.n_moves
         if n_moves < 1 or n_particles < n_moves or n_particles % n_moves:
-            msg = f"n_particles must be a multiple of n_moves, got {n_particles} and {n_moves}"
+            msg = f"particles must be a multiple of moves, got {n_particles} and {n_moves}"
             raise DriftbayesError(msg)
         if self.n_islands < 4:
             raise DriftbayesError(
-                "n_islands must be 4 or more, to have an error from their scatter, got "
+                "islands must be 4 or more, to have an error from their scatter, got "
                 f"{self.n_islands}"
             )
 
