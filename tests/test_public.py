@@ -89,9 +89,9 @@ def test_a_strict_type_checker_accepts_a_persons_script(tmp_path):
     )
     ours = [line for line in done.stdout.splitlines() if line.startswith("mine.py")]
     assert ours == []
-    # It does look: a text where a number belongs is found.
-    (tmp_path / "wrong.py").write_text(SCRIPT.replace("tau=0.5", "tau='half'"))
+    # It does look: a list where a sampling time belongs is found.
+    (tmp_path / "wrong.py").write_text(SCRIPT.replace("tau=0.5", "tau=[0.5]"))
     done = subprocess.run(
         [*ask, "wrong.py"], capture_output=True, encoding="utf-8", check=False, cwd=tmp_path
     )
-    assert 'error: Argument "tau" to "displacements" has incompatible type "str"' in done.stdout
+    assert 'error: Argument "tau" to "displacements" has incompatible type "list[' in done.stdout
