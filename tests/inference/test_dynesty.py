@@ -1,7 +1,5 @@
 """Another hand: dynesty, which shares no code with this package, finds the same evidences."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from court import HYPOTHESES, langevin_data
@@ -45,15 +43,11 @@ def assert_agrees(found, expected):
 def test_dynesty_agrees_with_exact_integration(name, tau):
     hypothesis, batch = HYPOTHESES[name], Batch.of(langevin_data(tau))
     density = Density(hypothesis, batch.engine(0, hypothesis.model))
-    # Uniform numbers become parameters through each prior's own quantiles.
-    to_theta = jax.jit(
-        lambda u: jnp.stack(
-            [hypothesis.priors[m].quantile(u[i]) for i, m in enumerate(hypothesis.names)]
-        )
-    )
+    priors = [hypothesis.priors[m] for m in hypothesis.names]
     found = dynesty_evidence(
         lambda theta: float(density.terms(theta[None])[0][0]),
-        lambda u: np.asarray(to_theta(u)),
+        # Uniform numbers become parameters through each prior's own quantiles.
+        lambda u: np.array([p.quantile(x) for p, x in zip(priors, u, strict=True)]),
         len(hypothesis.names),
     )
     assert_agrees(found, exact(hypothesis, batch).log_evidence)
