@@ -395,6 +395,10 @@ def test_a_command_that_cannot_be_understood_shows_how_it_is_used(arguments, ask
         (("compare", "t.csv", "--tau", "1", "--seed", "x"), "--seed must be a whole number, got"),
         (("map", "t.csv", "--taus", "1", "--split", "x"), "--split must be a number, got 'x'"),
         (("compare", "t.csv", "--tau", "1", "--gaps", "x"), "--gaps must be split or keep, got"),
+        (
+            ("predict", "t.csv", "--tau", "1", "--horizon", "1", "--given", "x"),
+            "--given must be others, got 'x'",
+        ),
         (("compare", "t.csv", "--tua", "1"), "error: unknown option '--tua'; did you mean '--ta"),
         (("guess",), "unknown command 'guess'; `driftbayes` alone lists the commands"),
     ],

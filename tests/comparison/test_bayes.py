@@ -23,7 +23,7 @@ from driftbayes.comparison._describe import describe_comparison
 from driftbayes.comparison._describe_scan import scan_verdict
 from driftbayes.data._sampling import Displacements
 from driftbayes.errors import DriftbayesError, Status
-from driftbayes.inference import evidence
+from driftbayes.inference import QUANTILES, evidence
 from made import made_evidence
 from verdicts import langevin_data, unit_hypotheses
 
@@ -291,7 +291,7 @@ def test_the_verdict_does_not_call_an_upper_limit_unidentifiable():
     limit = made_evidence(
         "langevin",
         contraction={"gamma": 0.1, "k": 0.2},
-        warnings=("k is consistent with zero at tau = 0.5; 97.5 % limit 0.1",),
+        posterior_quantiles={"k": np.linspace(0.0, 0.1, len(QUANTILES))},
     )
     assert comparison(limit).verdict.endswith(
         "; not identifiable: gamma of langevin; consistent with zero: k of langevin"

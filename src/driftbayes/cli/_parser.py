@@ -200,8 +200,7 @@ class Parser(argparse.ArgumentParser):
         if name == "COMMAND":
             suggestion = suggestion or "; `driftbayes` alone lists the commands"
             return f"unknown command {value!r}{suggestion}"
-        *others, last = known
-        return f"{name} must be {', '.join(others)} or {last}, got {value!r}{suggestion}"
+        return f"{name} must be {_alternatives(known)}, got {value!r}{suggestion}"
 
     def _mistyped(self) -> str:
         """Return a message about a mistyped option, because of which a required one is missing."""
@@ -286,10 +285,14 @@ def announce(args: argparse.Namespace) -> "Outputs":
     return outputs
 
 
+def _alternatives(words: Sequence[str]) -> str:
+    """List words as "a, b or c"."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
 def _add(outputs: "Outputs", path: Path, output: Output, args: argparse.Namespace) -> None:
     if output.suffixes and not path.name.lower().endswith(output.suffixes):
-        *others, last = output.suffixes
-        ends = f"{', '.join(others)} or {last}" if others else last
+        ends = _alternatives(output.suffixes)
         raise DriftbayesError(f"{output.what}: expected a name ending in {ends}, got {path.name!r}")
     if output.kind == "folder":
         check = output.check

@@ -232,8 +232,12 @@ class Evidence(Described):
     @property
     def parameters_near_zero(self) -> tuple[str, ...]:
         """Parameters, not identified, of which the data give an upper limit."""
-        starts = {text.partition(_NEAR_ZERO)[0] for text in self.warnings if _NEAR_ZERO in text}
-        return tuple(name for name in self.unidentified_parameters if name in starts)
+        pairs = zip(self.parameters.values(), self.hypothesis.expected, strict=True)
+        return tuple(
+            estimate.name
+            for estimate, (_, median, _) in pairs
+            if _is_near_zero(self.hypothesis, estimate, median)
+        )
 
     @property
     def contradicts_prior(self) -> bool:
@@ -273,7 +277,12 @@ class Evidence(Described):
 
 # Least contraction of an identified parameter: the data halve the width of ln θ.
 _MIN_CONTRACTION = 0.5
-_NEAR_ZERO = " is consistent with zero"
+
+
+def _is_near_zero(hypothesis: Hypothesis, estimate: ParameterEstimate, median: float) -> bool:
+    """Whether the data give an upper limit below the prior median, though no width of ln θ."""
+    is_limit = estimate.interval[1] < median and not hypothesis.priors[estimate.name].is_signed
+    return is_limit and not estimate.contraction >= _MIN_CONTRACTION
 
 
 def parameter_warnings(
@@ -285,16 +294,14 @@ def parameter_warnings(
         name, prior = estimate.name, hypothesis.priors[estimate.name]
         low, high = estimate.interval
         least, median, largest = expected
-        if not estimate.contraction >= _MIN_CONTRACTION:
-            # An upper limit is informative although ln θ has no lower limit.
-            if high < median and not prior.is_signed:
-                limit = amount(high, estimate.unit, 2)
-                warnings.append(f"{name}{_NEAR_ZERO} at tau = {tau}; 97.5 % limit {limit}")
-            else:
-                warnings.append(
-                    f"the posterior of {name} is hardly narrower than its prior: {name} is not "
-                    f"identifiable at tau = {tau}"
-                )
+        if _is_near_zero(hypothesis, estimate, median):
+            limit = amount(high, estimate.unit, 2)
+            warnings.append(f"{name} is consistent with zero at tau = {tau}; 97.5 % limit {limit}")
+        elif not estimate.contraction >= _MIN_CONTRACTION:
+            warnings.append(
+                f"the posterior of {name} is hardly narrower than its prior: {name} is not "
+                f"identifiable at tau = {tau}"
+            )
         elif high < least or low > largest:
             median_text = amount(estimate.median, estimate.unit, 3)
             warnings.append(
